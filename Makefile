@@ -1,0 +1,34 @@
+# make test       everything that must hold: lint, types, directions, tests
+# make benchmark  a first result: the quick study, its table and its page
+# make bench      speed, printed as ratios measured in one run
+
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := xgboost-cpu,lightgbm,neural,experiments,cluster,roads,dev
+STAMP := .venv/.installed
+
+.PHONY: test benchmark bench install clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $(STAMP)
+
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+benchmark: $(STAMP)
+	$(BIN)/treebandit run quick --into results/quick
+	$(BIN)/treebandit report results/quick --html results/quick/report.html
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,92 @@
+"""Every exception of the package.
+
+TreebanditError
+├── InputError                 what was given cannot be used (also a ValueError)
+│   ├── ShapeError             wrong number of rows, columns or rewards
+│   ├── ArmsError              arm labels are missing, or were not wanted before
+│   └── ParameterError         a constructor argument out of range or unknown
+├── NotFittedError             asked for an estimate before anything was learned
+├── NoFeasibleChoiceError      an oracle has nothing to choose from, or no path leads to the target
+├── MissingExtraError          an optional library is not installed (also an ImportError)
+├── SavedFileError             a saved agent or a record is damaged, foreign or of a newer format
+├── DataError                  a data file is damaged, or a column of it is missing or wrong
+├── StudyError                 a study file cannot be read, or names what does not exist
+├── CheckError                 a contract of `treebandit.checks` is broken (also an AssertionError)
+└── RoadsError                 a road network cannot be read or recorded
+"""
+
+__all__ = [
+    "ArmsError",
+    "CheckError",
+    "DataError",
+    "InputError",
+    "MissingExtraError",
+    "NoFeasibleChoiceError",
+    "NotFittedError",
+    "ParameterError",
+    "RoadsError",
+    "SavedFileError",
+    "ShapeError",
+    "StudyError",
+    "TreebanditError",
+]
+
+
+class TreebanditError(Exception):
+    """Anything this package raises on purpose."""
+
+
+class InputError(TreebanditError, ValueError):
+    """What was given cannot be used; the agent is as it was before."""
+
+
+class ShapeError(InputError):
+    """Wrong number of rows, columns or rewards."""
+
+
+class ArmsError(InputError):
+    """Arm labels are missing, or were not given before."""
+
+
+class ParameterError(InputError):
+    """A constructor argument is out of range or unknown."""
+
+
+class NotFittedError(TreebanditError):
+    """An estimate was asked for before anything was learned."""
+
+
+class NoFeasibleChoiceError(TreebanditError):
+    """The oracle finds no feasible choice."""
+
+
+class MissingExtraError(TreebanditError, ImportError):
+    """An optional library is not installed."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is not installed; run: pip install 'treebandit[{extra}]'")
+        self.library = library
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
+        return type(self), (self.library, self.extra)
+
+
+class SavedFileError(TreebanditError):
+    """A saved file is damaged, foreign or of a newer format."""
+
+
+class DataError(TreebanditError):
+    """A data file is damaged, or a column of it is missing or wrong."""
+
+
+class StudyError(TreebanditError):
+    """A study cannot be read, or names what does not exist."""
+
+
+class CheckError(TreebanditError, AssertionError):
+    """A contract is broken."""
+
+
+class RoadsError(TreebanditError):
+    """A road network cannot be read or recorded."""
