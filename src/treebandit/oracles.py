@@ -1,0 +1,222 @@
+"""Scores -> the feasible choice of greatest total score. An agent does not know which oracle is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from treebandit.bandit import Floats, Indices
+from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, ShapeError
+
+__all__ = ["Assignment", "ShortestPath", "TopK", "best_arm"]
+
+
+def best_arm(scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
+    """The one row of greatest score, (1,); of equals a uniform draw from `random`, else the first."""
+    values = np.asarray(scores)
+    if values.ndim != 1 or not values.size:
+        values = _checked(values)
+    row: np.intp = values.argmax()
+    best = values[row]
+    if best != best:  # argmax stops at the first NaN, so this sees them all
+        raise _nan_error(int(row))
+    if random is not None:
+        ties: Indices = (values == best).nonzero()[0]
+        if len(ties) > 1:
+            row = ties[random.integers(len(ties))]
+    return np.array([row], dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The `k` rows of greatest score, best first; all rows where there are fewer than `k`.
+
+    Among equal scores, a uniform draw from `random` decides; without it the earlier rows win.
+    """
+
+    k: int
+    random: np.random.Generator | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
+            raise ParameterError(f"k is {self.k!r}; give a whole number of at least 1")
+
+    def __call__(self, scores: ArrayLike) -> Indices:
+        """Scores (n,) -> rows (min(k, n),)."""
+        values = _checked(scores)
+        if self.random is None:
+            return np.argsort(-values, kind="stable")[: self.k]
+        return np.lexsort((self.random.random(len(values)), -values))[: self.k]
+
+
+class ShortestPath:
+    """The path from `source` to `target` of least cost, in a directed graph whose edges are the candidates.
+
+    starts, ends: the nodes, any hashables, that candidate row i leads from and to; parallel edges stay apart.
+    Scores are rewards, so an edge costs its negative score, raised to `floor` where that is not positive; an
+    edge of score -inf is closed. The chosen rows come in driving order.
+    """
+
+    def __init__(
+        self,
+        starts: Iterable[Hashable],
+        ends: Iterable[Hashable],
+        source: Hashable,
+        target: Hashable,
+        *,
+        floor: float = 1e-6,
+    ) -> None:
+        heads, tails = _as_list(starts), _as_list(ends)
+        if len(heads) != len(tails):
+            raise ShapeError(f"{len(heads)} starts but {len(tails)} ends; give one of each per edge")
+        if not 0 < floor < np.inf:
+            raise ParameterError(f"floor is {floor!r}; give a positive number")
+        if source == target:
+            raise ParameterError(f"source and target are both {source!r}; a path needs two nodes")
+        number = _numbered(heads, tails)
+        for role, node in (("source", source), ("target", target)):
+            if node not in number:
+                raise ParameterError(f"{role} {node!r} is at no end of any of the {len(heads)} edges")
+        self.source, self.target, self.floor = source, target, floor
+        self._edges, self._nodes = len(heads), len(number)
+        self._source, self._target = number[source], number[target]
+        self._roots = np.array([self._source])
+        self._group(np.array([number[n] for n in heads]), np.array([number[n] for n in tails]))
+
+    def _group(self, heads: NDArray[np.int64], tails: NDArray[np.int64]) -> None:
+        """Sort the edges by (start, end): one bundle of parallel edges per entry of the sparse matrix."""
+        keys = heads * self._nodes + tails
+        self._order = np.argsort(keys, kind="stable")
+        self._keys, self._first, sizes = np.unique(keys[self._order], return_index=True, return_counts=True)
+        self._single = bool(np.all(sizes == 1))
+        self._sizes = sizes
+        self._indices = (self._keys % self._nodes).astype(np.int32)
+        counts = np.bincount(self._keys // self._nodes, minlength=self._nodes)
+        self._indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+
+    def __call__(self, scores: ArrayLike) -> Indices:
+        """Scores (n,), one per edge -> rows of the path's edges, from source to target."""
+        return self._search(_checked(scores, self._edges))
+
+    def among(self, rows: ArrayLike) -> Callable[[ArrayLike], Indices]:
+        """The same oracle where only the edges in `rows` are candidates (others are closed).
+
+        It takes one score per entry of `rows` and returns positions in `rows`.
+        """
+        open_rows = np.asarray(rows, dtype=np.intp)
+        position = np.empty(self._edges, dtype=np.intp)
+        position[open_rows] = np.arange(len(open_rows))
+
+        def shortest_open_path(scores: ArrayLike) -> Indices:
+            everywhere = np.full(self._edges, -np.inf)
+            everywhere[open_rows] = _checked(scores, len(open_rows))
+            return position[self._search(everywhere)]
+
+        return shortest_open_path
+
+    def _search(self, scores: Floats) -> Indices:
+        costs = np.maximum(-scores, self.floor)[self._order]
+        cheapest = costs if self._single else np.minimum.reduceat(costs, self._first)
+        graph = csr_array((cheapest, self._indices, self._indptr), shape=(self._nodes, self._nodes))
+        _, before = dijkstra(graph, indices=self._roots, return_predecessors=True)
+        nodes = [self._target]
+        while nodes[-1] != self._source:
+            nodes.append(int(before[0, nodes[-1]]))
+            if nodes[-1] < 0:
+                raise NoFeasibleChoiceError(
+                    f"no path leads from {self.source!r} to {self.target!r} over the open edges; "
+                    "open an edge or choose other nodes"
+                )
+        nodes.reverse()
+        steps = np.array([a * self._nodes + b for a, b in pairwise(nodes)])
+        return self._order[self._cheapest_of(np.searchsorted(self._keys, steps), costs)]
+
+    def _cheapest_of(self, bundles: Indices, costs: Floats) -> Indices:
+        """The place of the cheapest edge of each bundle, in the order of `costs`."""
+        places: Indices = self._first[bundles]
+        for i in np.flatnonzero(self._sizes[bundles] > 1):
+            first = places[i]
+            places[i] = first + costs[first : first + self._sizes[bundles[i]]].argmin()
+        return places
+
+
+class Assignment:
+    """The one-to-one assignment of greatest total score; candidate row i would pair lefts[i] and rights[i].
+
+    Every member of the smaller side gets a partner; a pair of score -inf, or one that is no candidate, cannot
+    be chosen; of repeated pairs the best counts. The chosen rows come in candidate order.
+    """
+
+    def __init__(self, lefts: Iterable[Hashable], rights: Iterable[Hashable]) -> None:
+        left, right = _as_list(lefts), _as_list(rights)
+        if len(left) != len(right):
+            raise ShapeError(f"{len(left)} lefts but {len(right)} rights; give one of each per pair")
+        left_number, right_number = _numbered(left), _numbered(right)
+        self._pairs = len(left)
+        self._shape = (len(left_number), len(right_number))
+        self._cells = np.array(
+            [left_number[a] * self._shape[1] + right_number[b] for a, b in zip(left, right, strict=True)],
+            dtype=np.intp,
+        )
+
+    def __call__(self, scores: ArrayLike) -> Indices:
+        """Scores (n,), one per pair -> rows of the chosen pairs."""
+        values = _without_infinity(_checked(scores, self._pairs), min(self._shape))
+        rising = np.argsort(values, kind="stable")
+        gain = np.full(self._shape[0] * self._shape[1], -np.inf)
+        row = np.full(len(gain), -1, dtype=np.intp)
+        gain[self._cells[rising]], row[self._cells[rising]] = values[rising], rising
+        try:
+            left, right = linear_sum_assignment(gain.reshape(self._shape), maximize=True)
+        except ValueError as error:
+            raise NoFeasibleChoiceError(
+                f"the {self._pairs} candidate pairs cannot give each of the {min(self._shape)} members of "
+                "the smaller side a partner of its own; add candidate pairs"
+            ) from error
+        return np.sort(row[left * self._shape[1] + right])
+
+
+def _without_infinity(values: Floats, picks: int) -> Floats:
+    """Scores with +inf lowered to a number that still outweighs any `picks` finite scores."""
+    infinite = values == np.inf
+    if not infinite.any():
+        return values
+    finite = values[np.isfinite(values)]
+    span = float(np.abs(finite).max()) if finite.size else 1.0
+    return np.where(infinite, 2.0 * (picks + 1) * (span + 1.0), values)
+
+
+def _as_list(nodes: Iterable[Hashable]) -> list[Any]:
+    """The nodes as a list; arrays and data-frame columns give plain Python values."""
+    return list(nodes.tolist()) if isinstance(nodes, np.ndarray) else list(nodes)
+
+
+def _numbered(*groups: list[Any]) -> dict[Any, int]:
+    """A number from 0 for each distinct node, in order of appearance."""
+    return {node: i for i, node in enumerate(dict.fromkeys(node for group in groups for node in group))}
+
+
+def _checked(scores: ArrayLike, expected: int | None = None) -> Floats:
+    """Scores as a (n,) float64 array, or the error that says what is wrong with them."""
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1:
+        raise ShapeError(f"scores of shape {values.shape}; give one number per candidate")
+    if expected is not None and len(values) != expected:
+        raise ShapeError(f"{len(values)} scores for {expected} candidates; give one score per candidate")
+    if not values.size:
+        raise NoFeasibleChoiceError("no scores, so nothing to choose from; give at least one candidate")
+    if np.isnan(values).any():
+        raise _nan_error(int(np.isnan(values).argmax()))
+    return values
+
+
+def _nan_error(row: int) -> InputError:
+    return InputError(f"the score of candidate {row} is NaN; give a number (-inf for what cannot be chosen)")

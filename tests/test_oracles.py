@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, ShapeError
+from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
+
+few_scores = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=7)
+finite = st.floats(-20, 20, allow_nan=False)
+
+
+@given(few_scores)
+def test_best_arm_is_the_first_greatest(scores):
+    assert best_arm(scores).tolist() == [scores.index(max(scores))]
+
+
+def test_best_arm_draws_among_ties_evenly():
+    random = np.random.default_rng(1)
+    drawn = [int(best_arm(np.array([1.0, 3.0, 0.0, 3.0, 3.0]), random)[0]) for _ in range(600)]
+    assert set(drawn) == {1, 3, 4}
+    assert min(drawn.count(row) for row in (1, 3, 4)) > 150
+
+
+def test_best_arm_takes_one_arm_and_infinities():
+    assert best_arm([-np.inf]).tolist() == [0]
+    assert best_arm([1.0, np.inf]).tolist() == [1]
+    assert best_arm([1.0, np.inf]).dtype == np.intp
+
+
+@given(few_scores, st.integers(1, 9), st.booleans())
+def test_top_k_has_the_greatest_total(scores, k, with_random):
+    chosen = TopK(k, np.random.default_rng(0) if with_random else None)(scores)
+    size = min(k, len(scores))
+    best = max(sum(part) for part in combinations(scores, size))
+    picked = [scores[i] for i in chosen]
+    assert len(set(chosen.tolist())) == size
+    assert sum(picked) == best
+    assert picked == sorted(picked, reverse=True)
+
+
+def test_top_k_draws_among_ties_or_takes_the_first():
+    scores = [5.0, 1.0, 1.0, 1.0]
+    assert TopK(2)(scores).tolist() == [0, 1]
+    oracle = TopK(2, np.random.default_rng(3))
+    assert {tuple(oracle(scores).tolist()) for _ in range(60)} == {(0, 1), (0, 2), (0, 3)}
+
+
+def test_top_k_is_described_by_k():
+    assert TopK(3) == TopK(3, np.random.default_rng(0))
+    for k in (0, -1, 1.5, True):
+        with pytest.raises(ParameterError, match="whole number"):
+            TopK(k)
+
+
+edges = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), finite), min_size=1, max_size=16)
+
+
+def cheapest_path_cost(table, source, target, floor):
+    graph = nx.MultiDiGraph()
+    graph.add_nodes_from([source, target])
+    for a, b, score in table:
+        graph.add_edge(a, b, weight=max(-score, floor))
+    return nx.shortest_path_length(graph, source, target, weight="weight")
+
+
+@given(edges, st.integers(0, 5), st.integers(0, 5))
+def test_shortest_path_agrees_with_networkx(table, source, target):
+    starts, ends, scores = (list(column) for column in zip(*table, strict=True))
+    if source == target or not {source, target} <= {*starts, *ends}:
+        with pytest.raises(ParameterError):
+            ShortestPath(starts, ends, source, target)
+        return
+    oracle = ShortestPath(starts, ends, source, target)
+    try:
+        expected = cheapest_path_cost(table, source, target, oracle.floor)
+    except nx.NetworkXNoPath:
+        with pytest.raises(NoFeasibleChoiceError, match=f"from {source} to {target}"):
+            oracle(scores)
+        return
+    rows = oracle(scores)
+    walked = [source, *(ends[i] for i in rows)]
+    assert [starts[i] for i in rows] == walked[:-1]
+    assert walked[-1] == target
+    assert sum(max(-scores[i], oracle.floor) for i in rows) == pytest.approx(expected)
+
+
+@given(edges, st.sets(st.integers(0, 15)))
+def test_closed_edges_are_as_good_as_removed(table, closed):
+    table = [(0, 1, -50.0), (1, 2, -50.0), *table]
+    starts, ends, scores = (list(column) for column in zip(*table, strict=True))
+    rows = np.array([i for i in range(len(table)) if i < 2 or i - 2 not in closed])
+    whole = ShortestPath(starts, ends, 0, 2)
+    part = ShortestPath([starts[i] for i in rows], [ends[i] for i in rows], 0, 2)
+    open_scores = np.array(scores)[rows]
+    assert whole.among(rows)(open_scores).tolist() == part(open_scores).tolist()
+    shut = np.full(len(table), -np.inf)
+    shut[rows] = open_scores
+    assert whole(shut).tolist() == rows[part(open_scores)].tolist()
+
+
+def test_parallel_edges_stay_apart():
+    oracle = ShortestPath("aaab", "bbbc", "a", "c")
+    assert oracle([-3.0, -1.0, -2.0, -1.0]).tolist() == [1, 3]
+    assert oracle([-3.0, -9.0, -2.0, -1.0]).tolist() == [2, 3]
+
+
+def test_negative_and_zero_costs_are_raised_to_the_floor():
+    oracle = ShortestPath(["a", "b", "a"], ["b", "c", "c"], "a", "c", floor=0.5)
+    assert oracle([4.0, 0.0, -0.9]).tolist() == [2]
+    assert oracle([4.0, 0.0, -1.1]).tolist() == [0, 1]
+    assert oracle([np.inf, np.inf, -1.1]).tolist() == [0, 1]
+
+
+def test_nodes_are_any_hashables():
+    oracle = ShortestPath([("x", 1), None], [None, frozenset()], ("x", 1), frozenset())
+    assert oracle([-1, -1]).tolist() == [0, 1]
+    assert ShortestPath(np.array([7, 8]), np.array([8, 9]), 7, 9)([-1, -1]).tolist() == [0, 1]
+
+
+def test_no_path_names_both_nodes():
+    with pytest.raises(NoFeasibleChoiceError, match="'home' to 'work'"):
+        ShortestPath(["home", "work"], ["shop", "shop"], "home", "work")([-1.0, -1.0])
+
+
+def test_shortest_path_refuses_bad_graphs():
+    with pytest.raises(ShapeError, match="2 starts but 1 ends"):
+        ShortestPath("ab", "b", "a", "b")
+    with pytest.raises(ParameterError, match="floor"):
+        ShortestPath("a", "b", "a", "b", floor=0.0)
+    with pytest.raises(ParameterError, match="target 'z'"):
+        ShortestPath("a", "b", "a", "z")
+
+
+def best_matching(table):
+    gains = {}
+    for left, right, score in table:
+        gains[left, right] = max(score, gains.get((left, right), -np.inf))
+    lefts, rights = ({pair[side] for pair in gains} for side in (0, 1))
+    if len(lefts) > len(rights):
+        gains = {(right, left): gain for (left, right), gain in gains.items()}
+        lefts, rights = rights, lefts
+    return max(
+        sum(gains.get(pair, -np.inf) for pair in zip(lefts, order, strict=True))
+        for order in permutations(rights, len(lefts))
+    )
+
+
+pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), finite), min_size=1, max_size=14)
+
+
+@given(pairs)
+def test_assignment_agrees_with_all_matchings(table):
+    lefts, rights, scores = (list(column) for column in zip(*table, strict=True))
+    expected = best_matching(table)
+    oracle = Assignment(lefts, rights)
+    if expected == -np.inf:
+        with pytest.raises(NoFeasibleChoiceError, match="partner"):
+            oracle(scores)
+        return
+    rows = oracle(scores)
+    assert len({lefts[i] for i in rows}) == len({rights[i] for i in rows}) == len(rows)
+    assert len(rows) == min(len(set(lefts)), len(set(rights)))
+    assert sum(scores[i] for i in rows) == pytest.approx(expected)
+
+
+def test_assignment_takes_infinite_scores():
+    oracle = Assignment("aabb", "xyxy")
+    assert oracle([9.0, 0.0, np.inf, 9.0]).tolist() == [1, 2]
+    assert oracle([9.0, 0.0, -np.inf, -9.0]).tolist() == [0, 3]
+    with pytest.raises(ShapeError, match="lefts"):
+        Assignment("ab", "x")
+
+
+@pytest.mark.parametrize(
+    "oracle", [best_arm, TopK(1), ShortestPath("ab", "bc", "a", "c"), Assignment("ab", "xy")]
+)
+def test_bad_scores_are_refused(oracle):
+    with pytest.raises(InputError, match="candidate 1 is NaN"):
+        oracle([0.0, np.nan])
+    with pytest.raises(InputError, match="one number per candidate"):
+        oracle(np.zeros((2, 1)))
+    with pytest.raises((NoFeasibleChoiceError, ShapeError)):
+        oracle([])
+
+
+def test_wrong_number_of_scores_is_refused():
+    for oracle in (ShortestPath("ab", "bc", "a", "c"), Assignment("ab", "xy")):
+        with pytest.raises(ShapeError, match="3 scores for 2 candidates"):
+            oracle([1.0, 2.0, 3.0])
