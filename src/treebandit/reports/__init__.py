@@ -1,0 +1,46 @@
+"""What was found: the table, the figures and the page of a folder of records."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treebandit.reports.figures import write_figures
+    from treebandit.reports.page import write_page
+
+    from treebandit.reports.paper import paper_table
+    from treebandit.reports.summary import Results, as_json, read_results, summarise
+    from treebandit.reports.table import print_table
+
+_ROOMS = {
+    "Results": "summary",
+    "as_json": "summary",
+    "paper_table": "paper",
+    "print_table": "table",
+    "read_results": "summary",
+    "summarise": "summary",
+    "write_figures": "figures",
+    "write_page": "page",
+}
+
+__all__ = [
+    "Results",
+    "as_json",
+    "paper_table",
+    "print_table",
+    "read_results",
+    "summarise",
+    "write_figures",
+    "write_page",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return getattr(importlib.import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,192 @@
+"""Final regret, intervals, ranks and time: one row per agent and environment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from scipy.special import stdtrit
+
+from treebandit.errors import SavedFileError
+from treebandit.experiments.records import load_plan, load_runs
+from treebandit.reports.palette import in_order
+from treebandit.reports.paper import paper_table
+
+CONFIDENCE = 0.95
+GROUP = ["agent", "environment", "rounds", "varied", "value"]
+#: Within these, agents (and values of a varied parameter) are ranked against each other.
+CONTEST = ["environment", "rounds", "varied"]
+_VARIED = {"varied", "value"}
+_PER_RUN = {"run_id", "seed", "study", "varied", "value"}
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a folder of records holds, and how much of what was asked for that is.
+
+    runs: one row per finished run that counts, as `load_runs` gives them.
+    plan: one row per run asked for; empty where the folder has no study.json.
+    stale: finished runs left out, because the study now asks for other settings.
+    """
+
+    folder: Path
+    runs: pl.DataFrame
+    plan: pl.DataFrame
+    stale: int = 0
+
+    @property
+    def expected(self) -> int:
+        """Number of runs asked for, finished or not."""
+        return self.plan["run_id"].n_unique() if self.plan.height else self.runs.height
+
+    @property
+    def missing(self) -> pl.DataFrame:
+        """How many runs are still to come: agent, environment, varied, value, runs."""
+        return (
+            self.plan.unique("run_id")
+            .join(self.runs, on="run_id", how="anti")
+            .group_by("agent", "environment", "varied", "value")
+            .agg(pl.len().alias("runs"))
+            .sort("agent", "environment", "varied", "value")
+        )
+
+    def progress(self) -> str:
+        """How far the study is, as one sentence."""
+        done, expected = self.runs.height, self.expected
+        text = f"{done:,} of {expected:,} runs are finished"
+        text += "; means are of those so far." if done < expected else "."
+        if self.stale:
+            text += f" {self.stale:,} runs of earlier settings are left out."
+        return text
+
+
+def read_results(folder: str | Path) -> Results:
+    """The finished runs of a folder that its studies ask for."""
+    runs = load_runs(folder)
+    if runs.is_empty():
+        raise SavedFileError(f"no finished run in {folder}; run: treebandit run quick --into {folder}")
+    wanted = runs.filter(pl.col("planned"))
+    return Results(Path(folder), _told_apart(wanted), load_plan(folder), runs.height - wanted.height)
+
+
+def summarise(source: str | Path | Results) -> pl.DataFrame:
+    """One row per agent, environment, number of rounds and, where a parameter is varied, its value.
+
+    regret_mean, regret_sd: of the final regret over the seeds; the sd of a single seed is null.
+    regret_low, regret_high: Student's 95 % interval of the mean.
+    rank, best: by mean, among all rows of the environment; tied: the paired difference to the best over the
+    seeds both have played is within noise (its 95 % interval holds 0), null where they share fewer than two.
+    choosing, learning, rebuilding: seconds a run, learning without the rebuilding it triggers.
+    paper_mean, paper_sd, paper_cpu_seconds: the paper's table, where agent, environment and rounds agree and
+    no parameter is varied.
+    """
+    results = source if isinstance(source, Results) else read_results(source)
+    frame = _with_interval(_means(results.runs))
+    frame = frame.with_columns(
+        pl.col("regret_mean").rank("min").over(CONTEST).cast(pl.Int64).alias("rank"),
+    ).with_columns((pl.col("rank") == 1).alias("best"))
+    frame = _with_ties(frame, results.runs)
+    same = ["agent", "environment", "rounds", "varied"]
+    paper = paper_table().with_columns(pl.lit(None, pl.String).alias("varied"))
+    frame = frame.join(paper, on=same, how="left", nulls_equal=True, maintain_order="left")
+    return _in_reading_order(frame)
+
+
+def as_json(frame: pl.DataFrame) -> str:
+    """A summary as a JSON list, one object per row; `varied` and `value` only where a parameter is varied."""
+    rows = [
+        {name: _plain(cell) for name, cell in row.items() if not (row["varied"] is None and name in _VARIED)}
+        for row in frame.to_dicts()
+    ]
+    return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(cell: Any) -> Any:
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def _told_apart(runs: pl.DataFrame) -> pl.DataFrame:
+    """Rename agents that share a name but not their settings, so that nobody averages over them."""
+    settings = pl.col("spec").map_elements(_settings, return_dtype=pl.String)
+    runs = runs.with_columns(settings.alias("settings"))
+    several = pl.col("settings").n_unique().over(GROUP) > 1
+    pairs = pl.struct("study", "settings").n_unique().over(GROUP)
+    label = pl.when(pairs == pl.col("study").n_unique().over(GROUP)).then("study").otherwise("settings")
+    named = pl.when(several).then(pl.format("{} ({})", "agent", label)).otherwise("agent")
+    return runs.with_columns(named.alias("agent")).drop("settings")
+
+
+def _settings(spec: str) -> str:
+    content = {name: part for name, part in json.loads(spec).items() if name not in _PER_RUN}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
+
+
+def _means(runs: pl.DataFrame) -> pl.DataFrame:
+    return runs.group_by(GROUP, maintain_order=True).agg(
+        pl.col("seed").n_unique().cast(pl.Int64).alias("seeds"),
+        pl.col("final_regret").mean().alias("regret_mean"),
+        pl.col("final_regret").std(ddof=1).alias("regret_sd"),
+        pl.col("cpu_seconds").mean().alias("cpu_seconds_mean"),
+        pl.col("choosing").mean(),
+        pl.col("learning").mean(),
+        pl.col("rebuilding").mean(),
+        pl.col("note").filter(pl.col("note") != "").unique(maintain_order=True).str.join("; ").alias("note"),
+    )
+
+
+def _with_interval(frame: pl.DataFrame) -> pl.DataFrame:
+    half = [_half_width(sd, seeds) for sd, seeds in zip(frame["regret_sd"], frame["seeds"], strict=True)]
+    width = pl.Series("half", half, dtype=pl.Float64)
+    return frame.with_columns(
+        (pl.col("regret_mean") - width).alias("regret_low"),
+        (pl.col("regret_mean") + width).alias("regret_high"),
+    )
+
+
+def _half_width(sd: float | None, count: int) -> float | None:
+    """Half of Student's interval: t(n-1) sd / sqrt(n)."""
+    if sd is None or count < 2:
+        return None
+    return float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * sd / math.sqrt(count)
+
+
+def _with_ties(frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    best = frame.filter("best").unique(CONTEST, keep="first", maintain_order=True)
+    scores = runs.select(*GROUP, "seed", "final_regret")
+    best_scores = scores.join(best.select(GROUP), on=GROUP, nulls_equal=True, how="semi").select(
+        *CONTEST, "seed", pl.col("final_regret").alias("best_regret")
+    )
+    gaps = (
+        scores.join(best_scores, on=[*CONTEST, "seed"], nulls_equal=True)
+        .with_columns((pl.col("final_regret") - pl.col("best_regret")).alias("gap"))
+        .group_by(GROUP)
+        .agg(
+            pl.col("gap").mean().alias("gap_mean"),
+            pl.col("gap").std(ddof=1).alias("gap_sd"),
+            pl.len().alias("shared"),
+        )
+    )
+    tied = [
+        None if (half := _half_width(sd, shared)) is None else mean <= half
+        for mean, sd, shared in gaps.select("gap_mean", "gap_sd", "shared").iter_rows()
+    ]
+    gaps = gaps.with_columns(pl.Series("tied", tied, dtype=pl.Boolean)).select(*GROUP, "tied")
+    frame = frame.join(gaps, on=GROUP, nulls_equal=True, how="left", maintain_order="left")
+    return frame.with_columns(pl.when("best").then(False).otherwise("tied").alias("tied"))
+
+
+def _in_reading_order(frame: pl.DataFrame) -> pl.DataFrame:
+    agents = {name: place for place, name in enumerate(in_order(frame["agent"].to_list()))}
+    place = pl.col("agent").replace_strict(agents, return_dtype=pl.Int64)
+    number = pl.col("value").cast(pl.Float64, strict=False)
+    order = [pl.col("environment"), pl.col("rounds"), pl.col("varied"), place, number, pl.col("value")]
+    return frame.sort(order, nulls_last=True, maintain_order=True).select(
+        *GROUP, "seeds", "regret_mean", "regret_sd", "cpu_seconds_mean", "regret_low", "regret_high",
+        "rank", "best", "tied", "choosing", "learning", "rebuilding",
+        "paper_mean", "paper_sd", "paper_cpu_seconds", "note",
+    )  # fmt: skip
