@@ -1,0 +1,154 @@
+"""A labelled table: features as float32, categories and classes as codes; read from CSV or parquet."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treebandit.bandit import Columns, Features, Indices
+from treebandit.errors import DataError, MissingExtraError
+
+try:
+    import polars as pl
+except ImportError as error:
+    raise MissingExtraError("polars", "experiments") from error
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTable:
+    """Rows with features and a class each.
+
+    contexts: (n, d) float32, categories as codes, missing numbers as NaN. labels: (n,), index into `classes`.
+    """
+
+    contexts: Features
+    labels: Indices
+    classes: tuple[str, ...]
+    columns: Columns
+
+    def __post_init__(self) -> None:
+        self.contexts.setflags(write=False)
+        self.labels.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def read_labelled(
+    path: str | Path,
+    label: str,
+    *,
+    sha256: str | None = None,
+    numeric: tuple[str, ...] | None = None,
+) -> LabelledTable:
+    """Read a CSV (also gzipped) or parquet file whose column `label` holds the class of each row.
+
+    sha256: what the file must hash to. numeric: the columns that are numbers; None finds them in the data.
+    """
+    path = Path(path)
+    content = read_checked(path, sha256)
+    types: Mapping[str, pl.DataType] | None = None
+    try:
+        if path.suffix == ".parquet":
+            frame = pl.read_parquet(content)
+        else:
+            header = pl.read_csv(content, n_rows=0).columns
+            if numeric is not None:
+                types = {name: pl.Float64() if name in numeric else pl.String() for name in header}
+            frame = pl.read_csv(content, schema_overrides=types, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{path} cannot be read as a table: {error}") from error
+    return encode(frame, label, source=str(path))
+
+
+def read_checked(path: Path, sha256: str | None) -> bytes:
+    """The bytes of a file, after its sha256 was found to be the one given."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be opened: {error.strerror}; check the path") from error
+    found = hashlib.sha256(content).hexdigest()
+    if sha256 is not None and found != sha256:
+        raise DataError(
+            f"{path} has sha256 {found}, expected {sha256}; the file is damaged or was changed: restore it"
+        )
+    return content
+
+
+def encode(frame: pl.DataFrame, label: str, *, source: str = "the table") -> LabelledTable:
+    """Turn a frame into a labelled table; text and booleans become categories, a missing one its own code."""
+    if label not in frame.columns:
+        raise DataError(f"{source} has no column {label!r}; its columns are {', '.join(frame.columns)}")
+    if frame.width < 2 or not frame.height:
+        raise DataError(
+            f"{source} has {frame.height} rows and {frame.width} columns; a feature and rows are needed"
+        )
+    labels, classes = _encode_labels(frame[label], source)
+    names = [name for name in frame.columns if name != label]
+    contexts = np.empty((frame.height, len(names)), dtype=np.float32)
+    categories = []
+    for position, name in enumerate(names):
+        contexts[:, position], count = _encode_column(frame[name], source)
+        categories.append(count)
+    return LabelledTable(contexts, labels, classes, Columns(tuple(categories), tuple(names)))
+
+
+def _encode_labels(column: pl.Series, source: str) -> tuple[Indices, tuple[str, ...]]:
+    kind = column.dtype
+    if kind.is_float():
+        column = column.fill_nan(None)
+    if kind.is_float() and not bool((column.is_null() | (column == column.round())).all()):
+        raise DataError(
+            f"label {column.name!r} of {source} holds fractions; a class is text or a whole number"
+        )
+    if column.null_count():
+        raise DataError(
+            f"label {column.name!r} of {source} is missing in {column.null_count()} rows; drop them"
+        )
+    if not (kind.is_numeric() or kind == pl.Boolean or _is_text(kind)):
+        raise DataError(
+            f"label {column.name!r} of {source} is of type {kind}; a class is text or a whole number"
+        )
+    if kind.is_float():
+        column = column.cast(pl.Int64)
+    if _is_text(kind):
+        column = column.cast(pl.String)
+    classes = column.unique().sort()
+    if len(classes) < 2:
+        raise DataError(
+            f"label {column.name!r} of {source} has one class, {classes[0]!r}; at least two are needed"
+        )
+    return classes.search_sorted(column).to_numpy().astype(np.intp), tuple(str(value) for value in classes)
+
+
+def _encode_column(column: pl.Series, source: str) -> tuple[NDArray[np.float32], int]:
+    """The values as float32, and the number of categories, 0 for a number."""
+    kind = column.dtype
+    if kind.is_numeric():
+        values = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        with np.errstate(over="ignore"):
+            narrow = values.astype(np.float32)
+        infinite = np.isinf(narrow)
+        if infinite.any():
+            row = int(infinite.argmax())
+            raise DataError(
+                f"column {column.name!r} of {source} holds {values[row]} in row {row + 1}; "
+                "numbers must be finite (an empty cell for a missing one)"
+            )
+        return narrow, 0
+    if kind == pl.Boolean or _is_text(kind):
+        text = column.cast(pl.String).fill_null("")
+        names = text.unique().sort()
+        return names.search_sorted(text).to_numpy().astype(np.float32), len(names)
+    raise DataError(
+        f"column {column.name!r} of {source} is of type {kind}; make it numbers, text or booleans, or drop it"
+    )
+
+
+def _is_text(kind: pl.DataType) -> bool:
+    return kind in (pl.String, pl.Categorical, pl.Enum)

@@ -1,0 +1,116 @@
+"""A labelled table as a bandit: one arm per class, reward 1 for the right one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from treebandit.bandit import Candidates, Indices, Outcome, Round
+from treebandit.datasets import LabelledTable, load, read_labelled
+from treebandit.errors import InputError, ParameterError, ShapeError
+from treebandit.oracles import best_arm
+
+
+@dataclass(eq=False)
+class Classification:
+    """Rows of a table in random order without replacement; the arms are the classes (the paper's "Setup").
+
+    Every round all K arms are candidates with the same context row. The reward is 1 for the row's own class
+    and 0 for another; `gaussian_noise` (standard deviation) or `flip_noise` (probability that 0 and 1 change
+    places) is added to it, and the regret stays the expected one.
+
+    data: a shipped data set's name, or a table; else `csv` or `parquet` names a file with a column `label`,
+    which must hash to `sha256` where that is given.
+    """
+
+    data: str | LabelledTable | None = None
+    csv: str | None = field(default=None, kw_only=True)
+    parquet: str | None = field(default=None, kw_only=True)
+    label: str | None = field(default=None, kw_only=True)
+    sha256: str | None = field(default=None, kw_only=True, repr=False)
+    gaussian_noise: float = field(default=0.0, kw_only=True)
+    flip_noise: float = field(default=0.0, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_noise(self.gaussian_noise, self.flip_noise)
+        table = self._table()
+        order, ties, noise = (np.random.default_rng(s) for s in np.random.SeedSequence(self.seed).spawn(3))
+        rows = order.permutation(len(table))
+        self.columns = table.columns
+        self.classes = table.classes
+        self._contexts = table.contexts[rows]
+        self._labels = table.labels[rows].tolist()
+        self._arms = np.arange(len(table.classes), dtype=np.intp)
+        self._arms.setflags(write=False)
+        self._oracle = partial(best_arm, random=ties)
+        self._noise = noise
+        self._round = 0
+        self._pulled = True
+
+    @property
+    def horizon(self) -> int:
+        """How many rounds there are in all: one per row."""
+        return len(self._labels)
+
+    def observe(self) -> Round:
+        """The next row as K candidates: contexts (K, d), arms 0 to K-1."""
+        if self._pulled:
+            if self._round == len(self._labels):
+                raise InputError(f"all {self.horizon} rows have been shown; make a new environment to go on")
+            self._round += 1
+            self._pulled = False
+        contexts = self._contexts[self._round - 1 : self._round].repeat(len(self._arms), axis=0)
+        return Round(Candidates(contexts, self._arms, self.columns), self._oracle)
+
+    def pull(self, choice: Indices) -> Outcome:
+        """The reward of the one arm chosen, (1,), and its expected regret."""
+        if self._pulled:
+            raise InputError("a choice without a round; call observe before every pull")
+        if len(choice) != 1 or not 0 <= choice[0] < len(self._arms):
+            raise ShapeError(f"choice {choice}; choose exactly one of the {len(self._arms)} rows")
+        self._pulled = True
+        right = choice[0] == self._labels[self._round - 1]
+        regret = 0.0 if right else 1.0 - 2.0 * self.flip_noise
+        return Outcome(np.array([self._reward(float(right))]), regret)
+
+    def _reward(self, reward: float) -> float:
+        if self.flip_noise and self._noise.random() < self.flip_noise:
+            reward = 1.0 - reward
+        if self.gaussian_noise:
+            reward += self.gaussian_noise * self._noise.standard_normal()
+        return reward
+
+    def _table(self) -> LabelledTable:
+        given = [name for name in ("data", "csv", "parquet") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ParameterError(
+                f"{' and '.join(given) or 'nothing'} given; give one of data, csv and parquet"
+            )
+        if self.data is not None:
+            if self.label is not None:
+                raise ParameterError(
+                    f"label={self.label!r} belongs to csv or parquet; leave it out with data"
+                )
+            return load(self.data) if isinstance(self.data, str) else self.data
+        if self.label is None:
+            raise ParameterError(f"{given[0]} is given without label; name the column that holds the class")
+        path = Path(self.csv or self.parquet or "")
+        stamp = path.stat().st_mtime_ns if path.exists() else 0
+        return _read_once(path, self.label, self.sha256, stamp)
+
+
+@lru_cache(maxsize=4)
+def _read_once(path: Path, label: str, sha256: str | None, stamp: int) -> LabelledTable:
+    """A user's table, read again only when the file's time `stamp` has changed."""
+    return read_labelled(path, label, sha256=sha256)
+
+
+def _check_noise(gaussian: float, flip: float) -> None:
+    if not 0.0 <= gaussian < float("inf"):
+        raise ParameterError(f"gaussian_noise is {gaussian}; give a standard deviation of 0 or more")
+    if not 0.0 <= flip <= 0.5:
+        raise ParameterError(f"flip_noise is {flip}; give a probability from 0 to 0.5")

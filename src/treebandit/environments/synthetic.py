@@ -1,0 +1,175 @@
+"""Problems whose truth is known, so that the regret is exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from treebandit.bandit import Candidates, Columns, Features, Floats, Indices, Oracle, Outcome, Round
+from treebandit.errors import InputError, ParameterError, ShapeError
+from treebandit.oracles import TopK, best_arm
+
+PROBLEMS = ("linear", "interactions")
+REWARDS = ("binary", "continuous")
+DRIFT_PERIOD = 2_000
+
+
+class _KnownTruth:
+    """What both problems share: one round at a time, rewards drawn around known means."""
+
+    def _begin(self, *, rewards: str, noise: float, seed: int | None) -> np.random.Generator:
+        if rewards not in REWARDS:
+            raise ParameterError(f"rewards is {rewards!r}; give one of {', '.join(REWARDS)}")
+        if not 0.0 <= noise < float("inf"):
+            raise ParameterError(f"noise is {noise}; give a standard deviation of 0 or more")
+        streams = np.random.SeedSequence(seed).spawn(4)
+        truth, self._stream, self._luck, self._ties = (np.random.default_rng(stream) for stream in streams)
+        self._binary, self._spread, self._slots = rewards == "binary", noise, 1
+        self._means: Floats | None = None
+        return truth
+
+    def pull(self, choice: Indices) -> Outcome:
+        """One reward per chosen row; the regret is that of the true means."""
+        if self._means is None:
+            raise InputError("a choice without a round; call observe before every pull")
+        if len(choice) != self._slots or len(set(choice.tolist())) != len(choice):
+            raise ShapeError(f"choice {choice}; choose {self._slots} different of {len(self._means)} rows")
+        means = self._means[choice]
+        best = np.partition(self._means, -self._slots)[-self._slots :].sum()
+        self._means = None
+        if self._binary:
+            rewards = (self._luck.random(len(means)) < means).astype(np.float64)
+        else:
+            rewards = means + self._spread * self._luck.standard_normal(len(means))
+        return Outcome(rewards, max(0.0, float(best - means.sum())))
+
+    def _squash(self, scores: Floats) -> Floats:
+        return 1.0 / (1.0 + np.exp(-2.0 * scores)) if self._binary else scores
+
+
+@dataclass(eq=False)
+class Synthetic(_KnownTruth):
+    """One context for all labelled arms, each arm with a truth of its own.
+
+    problem: "linear", mean θ_k·x, or "interactions", a random value per arm and sign pattern of the first
+    `informative` features, while all others mean nothing. rewards: "binary" (the mean through a sigmoid for
+    "linear") or "continuous" with Gaussian `noise`. drift: how far the contexts wander to and fro in
+    2,000 rounds, the truth unchanged. change_every: after so many rounds the arms swap their truths.
+    """
+
+    problem: str = "linear"
+    arms: int = field(default=4, kw_only=True)
+    features: int = field(default=8, kw_only=True)
+    informative: int = field(default=3, kw_only=True)
+    rewards: str = field(default="binary", kw_only=True)
+    noise: float = field(default=0.1, kw_only=True)
+    drift: float = field(default=0.0, kw_only=True)
+    change_every: int | None = field(default=None, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+
+    horizon = None
+
+    def __post_init__(self) -> None:
+        if self.problem not in PROBLEMS:
+            raise ParameterError(f"problem is {self.problem!r}; give one of {', '.join(PROBLEMS)}")
+        _check_counts(arms=self.arms, features=self.features, informative=self.informative)
+        if self.informative > min(self.features, 16):
+            raise ParameterError(
+                f"informative is {self.informative}; give at most 16 and at most features={self.features}"
+            )
+        if self.change_every is not None:
+            _check_counts(change_every=self.change_every)
+        truth = self._begin(rewards=self.rewards, noise=self.noise, seed=self.seed)
+        linear = self.problem == "linear"
+        self._weights = truth.standard_normal((self.arms, self.features)) if linear else None
+        self._values = truth.random((self.arms, 2**self.informative))
+        self._direction = truth.standard_normal(self.features) / np.sqrt(self.features)
+        self._truth = truth
+        self.columns = Columns.numeric(self.features)
+        self._arms = np.arange(self.arms, dtype=np.intp)
+        self._owner = self._arms.copy()
+        self._oracle = partial(best_arm, random=self._ties)
+        self._round = 0
+
+    def observe(self) -> Round:
+        """The next context, (arms, features) with equal rows."""
+        if self.change_every and self._round and self._round % self.change_every == 0:
+            self._owner = self._truth.permutation(self.arms)
+        context = self._stream.uniform(-1.0, 1.0, self.features)
+        if self.drift:
+            context += self.drift * np.sin(2 * np.pi * self._round / DRIFT_PERIOD) * self._direction
+        row = context.astype(np.float32)
+        self._round += 1
+        self._means = self.means(row)
+        contexts = row[np.newaxis].repeat(self.arms, axis=0)
+        return Round(Candidates(contexts, self._arms, self.columns), self._oracle)
+
+    def means(self, row: Features) -> Floats:
+        """The true mean reward of every arm for a context (features,), as of this round."""
+        if self._weights is not None:
+            return self._squash(self._weights[self._owner] @ row.astype(np.float64))
+        pattern = int((row[: self.informative] > 0) @ (1 << np.arange(self.informative)))
+        values: Floats = self._values[self._owner, pattern]
+        return values
+
+
+@dataclass(eq=False)
+class DescribedArms(_KnownTruth):
+    """Many arms that are known by their features: each round offers some of them to one visitor.
+
+    A row holds the visitor's `features` and the arm's `arm_features`; its mean is visitor · M · arm, through
+    a sigmoid for "binary" rewards. `slots` rows are chosen a round, each with its own reward.
+    """
+
+    arms: int = 200
+    offered: int = field(default=20, kw_only=True)
+    slots: int = field(default=1, kw_only=True)
+    features: int = field(default=4, kw_only=True)
+    arm_features: int = field(default=4, kw_only=True)
+    rewards: str = field(default="binary", kw_only=True)
+    noise: float = field(default=0.1, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+
+    horizon = None
+
+    def __post_init__(self) -> None:
+        _check_counts(
+            arms=self.arms,
+            offered=self.offered,
+            slots=self.slots,
+            features=self.features,
+            arm_features=self.arm_features,
+        )
+        if not self.slots <= self.offered <= self.arms:
+            raise ParameterError(
+                f"slots={self.slots}, offered={self.offered}, arms={self.arms}; none may exceed the next"
+            )
+        truth = self._begin(rewards=self.rewards, noise=self.noise, seed=self.seed)
+        self._slots = self.slots
+        self._descriptions = truth.uniform(-1.0, 1.0, (self.arms, self.arm_features)).astype(np.float32)
+        self._bonds = truth.standard_normal((self.features, self.arm_features))
+        self.columns = Columns.numeric(self.features + self.arm_features)
+        ties = self._ties
+        self._oracle: Oracle = partial(best_arm, random=ties) if self.slots == 1 else TopK(self.slots, ties)
+
+    def observe(self) -> Round:
+        """The next visitor and the arms on offer, (offered, features + arm_features)."""
+        visitor = self._stream.uniform(-1.0, 1.0, self.features).astype(np.float32)
+        offer = self._descriptions[self._stream.choice(self.arms, self.offered, replace=False)]
+        contexts = np.hstack([visitor[np.newaxis].repeat(self.offered, axis=0), offer])
+        self._means = self.means(contexts)
+        return Round(Candidates(contexts, None, self.columns), self._oracle)
+
+    def means(self, contexts: Features) -> Floats:
+        """The true mean reward of each row, (n,)."""
+        visitors = contexts[:, : self.features].astype(np.float64)
+        offers = contexts[:, self.features :].astype(np.float64)
+        return self._squash(((visitors @ self._bonds) * offers).sum(axis=1))
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ParameterError(f"{name} is {count!r}; give a whole number of at least 1")
