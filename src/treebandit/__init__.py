@@ -1,0 +1,106 @@
+"""Contextual bandits with tree ensembles: one ensemble scores all options, its leaves tell how sure it is."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treebandit.agents import TETS, TEUCB, BaseAgent, Uniform
+    from treebandit.bandit import (
+        Agent,
+        Candidates,
+        Columns,
+        Environment,
+        Estimate,
+        Feedback,
+        Oracle,
+        Outcome,
+        Round,
+        play_round,
+    )
+    from treebandit.checks import check_agent, check_environment, check_tree_learner
+    from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
+    from treebandit.trees import (
+        ExtraTrees,
+        Forest,
+        LeafStatistics,
+        LightGBMTrees,
+        RandomForestTrees,
+        TreeEnsembleRegressor,
+        TreeLearner,
+        XGBoostTrees,
+    )
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "agents": ("BaseAgent", "TETS", "TEUCB", "Uniform"),
+    "bandit": (
+        "Agent",
+        "Candidates",
+        "Columns",
+        "Environment",
+        "Estimate",
+        "Feedback",
+        "Oracle",
+        "Outcome",
+        "Round",
+        "play_round",
+    ),
+    "checks": ("check_agent", "check_environment", "check_tree_learner"),
+    "oracles": ("Assignment", "ShortestPath", "TopK", "best_arm"),
+    "trees": (
+        "ExtraTrees",
+        "Forest",
+        "LeafStatistics",
+        "LightGBMTrees",
+        "RandomForestTrees",
+        "TreeEnsembleRegressor",
+        "TreeLearner",
+        "XGBoostTrees",
+    ),
+}
+_ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Agent",
+    "Assignment",
+    "BaseAgent",
+    "Candidates",
+    "Columns",
+    "Environment",
+    "Estimate",
+    "ExtraTrees",
+    "Feedback",
+    "Forest",
+    "LeafStatistics",
+    "LightGBMTrees",
+    "Oracle",
+    "Outcome",
+    "RandomForestTrees",
+    "Round",
+    "ShortestPath",
+    "TETS",
+    "TEUCB",
+    "TopK",
+    "TreeEnsembleRegressor",
+    "TreeLearner",
+    "Uniform",
+    "XGBoostTrees",
+    "best_arm",
+    "check_agent",
+    "check_environment",
+    "check_tree_learner",
+    "play_round",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOM_OF:
+        return getattr(import_module(f"treebandit.{_ROOM_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

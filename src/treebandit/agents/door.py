@@ -1,0 +1,187 @@
+"""The door: arrays, frames, rows, labels and rewards, checked and cast once, before anything changes."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from treebandit.bandit import Candidates, Columns, Features, Floats, Indices
+from treebandit.errors import ArmsError, InputError, ShapeError
+from treebandit.tables import Table, is_frame
+
+#: Whole numbers up to here have a 32-bit float of their own.
+_LARGEST_LABEL = 1 << 24
+
+
+class Door:
+    """Turns what a person gives into Candidates, and remembers what was given first: width, columns, arms or none.
+
+    Doors are replaced, not changed: learning rows gives the door to use from then on.
+    """
+
+    __slots__ = ("columns", "labels", "table", "with_arms")
+
+    def __init__(self) -> None:
+        self.columns: Columns | None = None
+        self.with_arms: bool | None = None
+        self.table: Table | None = None
+        self.labels: dict[str, int] = {}
+
+    def enter(self, contexts: Any, arms: Any = None) -> Candidates:
+        """Candidates to choose from."""
+        if isinstance(contexts, Candidates):
+            return contexts
+        codes = None if arms is None else self._codes(arms, self.labels)
+        if is_frame(contexts):
+            table = self.table or Table()
+            features = table.encode(contexts, learn=False)
+            columns = table.columns if self.table else self.columns or Columns.numeric(features.shape[1])
+        else:
+            features = _features(contexts, codes)
+            columns = self.columns or Columns.numeric(features.shape[1])
+        return Candidates(features, codes, columns)
+
+    def enter_to_learn(self, contexts: Any, rewards: ArrayLike, arms: Any) -> tuple[Candidates, Floats, Door]:
+        """Chosen rows, their rewards, and the door to use from now on."""
+        values = _rewards(rewards)
+        chosen, after = (contexts, self) if isinstance(contexts, Candidates) else self._entered(contexts, arms)
+        if len(chosen) != len(values):
+            raise ShapeError(f"{len(values)} rewards for {len(chosen)} chosen rows; send one reward per row")
+        if not len(values):
+            return chosen, values, self
+        self.check(chosen)
+        infinite = np.isinf(chosen.contexts)
+        if infinite.any():
+            row, column = np.argwhere(infinite)[0]
+            raise InputError(f"column {column} is infinite in row {row}; give finite numbers, or NaN for missing")
+        if after.columns is not chosen.columns or after.with_arms is None:
+            after = copy(after)
+            after.columns, after.with_arms = chosen.columns, chosen.arms is not None
+        return chosen, values, after
+
+    def _entered(self, contexts: Any, arms: Any) -> tuple[Candidates, Door]:
+        """Rows to learn, and the door with what they bring that is new: categories, names of arms."""
+        labels = dict(self.labels)
+        codes = None if arms is None else self._codes(np.atleast_1d(np.asarray(arms)), labels)
+        after = self
+        if len(labels) > len(self.labels):
+            after = copy(after)
+            after.labels = labels
+        if not is_frame(contexts):
+            features = _features(contexts, codes, one_row=True)
+            return Candidates(features, codes, self.columns or Columns.numeric(features.shape[1])), after
+        after = copy(after)
+        after.table = Table.from_json(self.table.to_json()) if self.table else Table()
+        return Candidates(after.table.encode(contexts, learn=True), codes, after.table.columns), after
+
+    def check(self, candidates: Candidates) -> None:
+        """Raise where candidates do not fit what was learned before."""
+        contexts = candidates.contexts
+        if contexts.ndim != 2 or contexts.dtype != np.float32:
+            raise ShapeError(f"contexts are {contexts.dtype} of shape {contexts.shape}; expected float32, (n, d)")
+        if not len(contexts):
+            raise ShapeError("no candidates; give at least one row")
+        if candidates.arms is not None and len(candidates.arms) != len(contexts):
+            raise ShapeError(f"{len(candidates.arms)} arms for {len(contexts)} rows; give one arm per row")
+        if self.columns is not None and contexts.shape[1] != len(self.columns):
+            raise ShapeError(
+                f"rows of {contexts.shape[1]} features, but this agent has learned rows of {len(self.columns)}; "
+                "give the same columns every time"
+            )
+        if self.with_arms is not None and self.with_arms != (candidates.arms is not None):
+            raise ArmsError(
+                "this agent has learned rows with arms; give `arms`, one label per row"
+                if self.with_arms
+                else "this agent has learned rows without arms; leave `arms` out, or start a new agent with them"
+            )
+
+    def state(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {
+            "columns": None if self.columns is None else [self.columns.categories, self.columns.names],
+            "with_arms": self.with_arms,
+            "table": None if self.table is None else self.table.to_json(),
+            "labels": self.labels,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> Door:
+        """The door that `state` described."""
+        door = cls()
+        if state["columns"] is not None:
+            categories, names = state["columns"]
+            door.columns = Columns(tuple(categories), tuple(names))
+        door.with_arms = state["with_arms"]
+        door.table = None if state["table"] is None else Table.from_json(state["table"])
+        door.labels = dict(state["labels"])
+        return door
+
+    def _codes(self, arms: Any, labels: dict[str, int]) -> Indices:
+        """Arm labels as integers: their own, or codes for strings; new strings enter `labels` unless it is ours."""
+        given = np.asarray(arms)
+        if given.ndim != 1:
+            raise ShapeError(f"arms of shape {given.shape}; give one label per row")
+        if given.dtype.kind in "iu":
+            if self.labels:
+                raise ArmsError(f"arm {given[0]!r} is a number, but this agent has learned arms with names; use those")
+            if given.size and np.abs(given).max() > _LARGEST_LABEL:
+                raise ArmsError(
+                    f"arm {given[np.abs(given).argmax()]} is beyond {_LARGEST_LABEL}; number arms from 0, or name them"
+                )
+            return given.astype(np.intp, copy=False)
+        names = given.tolist()
+        if not all(isinstance(name, str) for name in names):
+            raise ArmsError(f"arms of type {given.dtype}; give whole numbers or strings")
+        if self.with_arms and not self.labels:
+            raise ArmsError(f"arm {names[0]!r} is a name, but this agent has learned arms with numbers; use those")
+        if labels is not self.labels:
+            for name in names:
+                labels.setdefault(name, len(labels))
+        unseen = len(labels)
+        return np.array([labels.get(name, unseen) for name in names], np.intp)
+
+
+def _features(contexts: Any, codes: Indices | None, *, one_row: bool = False) -> Features:
+    """Rows of numbers as (n, d) float32; a single row serves all arms."""
+    try:
+        with np.errstate(over="ignore"):
+            features = np.ascontiguousarray(contexts, np.float32)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"contexts cannot be read as numbers ({error}); give numbers, or a pandas or polars frame for categories"
+        ) from error
+    if features.ndim == 1 and one_row:
+        features = features[None]
+    elif features.ndim == 1 and np.ndim(contexts) == 1:
+        if codes is None:
+            raise ShapeError(
+                f"one row of {len(features)} features and no arms; give `arms` to choose from, or one row per candidate"
+            )
+        features = np.repeat(features[None], len(codes), axis=0)
+    if features.ndim != 2:
+        raise ShapeError(f"contexts of shape {np.shape(contexts)}; expected one row of features per candidate")
+    largest = np.abs(features).max(initial=0.0)
+    if not largest < np.inf and np.isinf(features).any():
+        row, column = np.argwhere(np.isinf(features))[0]
+        raise InputError(
+            f"column {column} is infinite in row {row}, or too large for 32 bits; give finite numbers, NaN for missing"
+        )
+    return features
+
+
+def _rewards(rewards: ArrayLike) -> Floats:
+    """Rewards as (n,) float64 that a 32-bit float holds exactly, so that history and leaves agree to the bit."""
+    try:
+        with np.errstate(over="ignore"):
+            values = np.atleast_1d(np.asarray(rewards, np.float64)).astype(np.float32).astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"rewards cannot be read as numbers ({error}); give one number per chosen row") from error
+    if values.ndim != 1:
+        raise ShapeError(f"rewards of shape {values.shape}; give one number per chosen row")
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InputError(f"the reward of row {row} is {np.ravel(rewards)[row]}; give a finite number")
+    return values

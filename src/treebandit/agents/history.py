@@ -1,0 +1,133 @@
+"""What an agent has seen, in arrays that grow; and when to rebuild from it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treebandit.bandit import Candidates, Features, Floats
+from treebandit.errors import ParameterError, ShapeError
+
+_FIRST_CAPACITY = 64
+_GROWTH = 1.125
+
+
+class History:
+    """Contexts, arms and rewards of all rows learned so far, as 32-bit numbers.
+
+    The arrays grow by an eighth, so that they take at most 1.2 times the bytes of what they hold.
+    """
+
+    def __init__(self) -> None:
+        self._contexts: Features | None = None
+        self._arms: NDArray[np.int32] | None = None
+        self._rewards = np.empty(0, np.float32)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def contexts(self) -> Features:
+        """(n, d): the rows, as they were given."""
+        assert self._contexts is not None
+        return self._contexts[: self._length]
+
+    @property
+    def arms(self) -> NDArray[np.int32] | None:
+        """(n,): which arm each row was; None where rows have no arm."""
+        return None if self._arms is None else self._arms[: self._length]
+
+    @property
+    def rewards(self) -> NDArray[np.float32]:
+        """(n,)."""
+        return self._rewards[: self._length]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, spare capacity included."""
+        held = (self._contexts, self._arms, self._rewards)
+        return sum(array.nbytes for array in held if array is not None)
+
+    def append(self, chosen: Candidates, rewards: Floats) -> None:
+        """Take in rows with their rewards; an agent sees to it that all rows have arms, or none has."""
+        if self._contexts is None:
+            self._contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)
+            self._arms = None if chosen.arms is None else np.empty(0, np.int32)
+        start, stop = self._length, self._length + len(chosen)
+        if stop > len(self._rewards):
+            capacity = max(_FIRST_CAPACITY, stop, int(_GROWTH * len(self._rewards)))
+            self._contexts = _grown(self._contexts, capacity, start)
+            self._rewards = _grown(self._rewards, capacity, start)
+            self._arms = None if self._arms is None else _grown(self._arms, capacity, start)
+        self._contexts[start:stop] = chosen.contexts
+        self._rewards[start:stop] = rewards
+        if self._arms is not None and chosen.arms is not None:
+            self._arms[start:stop] = chosen.arms
+        self._length = stop
+
+    def truncate(self, length: int) -> None:
+        """Forget all rows from `length` on."""
+        self._length = min(length, self._length)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        if self._contexts is None:
+            return {"contexts": None, "arms": None, "rewards": None}
+        return {"contexts": self.contexts, "arms": self.arms, "rewards": self.rewards}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> History:
+        """The history that `state` described."""
+        history = cls()
+        if state["contexts"] is not None:
+            if len(state["contexts"]) != len(state["rewards"]):
+                raise ShapeError(f"{len(state['contexts'])} rows but {len(state['rewards'])} rewards are saved")
+            history._contexts, history._arms = state["contexts"], state["arms"]
+            history._rewards = state["rewards"]
+            history._length = len(state["rewards"])
+        return history
+
+
+def _grown(array: NDArray[Any], capacity: int, used: int) -> NDArray[Any]:
+    grown = np.empty((capacity, *array.shape[1:]), array.dtype)
+    grown[:used] = array[:used]
+    return grown
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When to rebuild: whenever `level(t)` has grown since the last rebuild.
+
+    factor: level is ⌈factor · ln t⌉ (paper, section 4.2: 8); every: it is ⌊t / every⌋; neither: it never grows.
+    """
+
+    factor: float | None = None
+    every: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """Read '8 ln t', 'every 100' or 'never'."""
+        words = str(text).strip().lower()
+        if words == "never":
+            return cls()
+        if match := re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*\*?\s*ln\s*\(?t\)?", words):
+            factor = float(match[1])
+            if factor > 0:
+                return cls(factor=factor)
+        if match := re.fullmatch(r"every\s+(\d+)", words):
+            every = int(match[1])
+            if every > 0:
+                return cls(every=every)
+        raise ParameterError(f"rebuild schedule {text!r}; write '8 ln t', 'every 100' or 'never'")
+
+    def level(self, t: int) -> int:
+        """The step count at time t >= 1."""
+        if self.factor is not None:
+            return math.ceil(self.factor * math.log(max(t, 1)))
+        return t // self.every if self.every else 0

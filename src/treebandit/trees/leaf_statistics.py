@@ -1,0 +1,125 @@
+"""What each leaf knows: its output, the variance of the outputs its rows suggest, and how many they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treebandit.bandit import Estimate, Features, Floats
+from treebandit.errors import ParameterError, ShapeError
+from treebandit.trees import kernels
+from treebandit.trees.forest import Forest
+
+LeafOutput = Literal["library", "average"]
+
+_NO_BAGS = np.zeros((0, 0), np.bool_)
+
+
+class LeafStatistics:
+    """Output o, sample variance s² and count c of every leaf of a forest (paper, section 3.1).
+
+    table: (nodes, 4) with the columns o, s²/c, c and the plain mean of the suggested outputs.
+    prior: (trees,) variance that stands for s²/c in a leaf that fewer than two rows reach.
+    """
+
+    __slots__ = ("forest", "prior", "table")
+
+    def __init__(self, forest: Forest, table: Floats, prior: Floats) -> None:
+        self.forest = forest
+        self.table = table
+        self.prior = prior
+
+    @classmethod
+    def measure(
+        cls,
+        forest: Forest,
+        features: Features,
+        targets: Floats,
+        *,
+        output: LeafOutput = "library",
+        out_of_bag: bool = False,
+    ) -> LeafStatistics:
+        """Pass (n, d) features with their (n,) targets through the forest and note what each leaf sees.
+
+        A row suggests η (r - p) to a boosted tree, p being the prediction of the trees before it, and r / N to a
+        tree that is averaged with N - 1 others (paper, appendix "Calculating Leaf Values").
+        output: the leaf's o as the library set it, or the plain average of the suggested outputs.
+        out_of_bag: count a row only in trees that were not grown on it.
+        """
+        if output not in ("library", "average"):
+            raise ParameterError(f"leaf output {output!r}; choose 'library' or 'average'")
+        bags = _NO_BAGS
+        if out_of_bag:
+            bags = _bags_of(forest, len(features))
+        table = np.zeros((len(forest.nodes), 4))
+        moments = np.zeros((forest.n_trees, 2))
+        kernels.measure_leaves(
+            *forest.layout,
+            forest.n_trees,
+            forest.values,
+            forest.base,
+            forest.learning_rate,
+            features,
+            targets,
+            bags,
+            table,
+            moments,
+        )
+        n = max(len(features), 1)
+        prior = np.maximum(moments[:, 1] / n - (moments[:, 0] / n) ** 2, 0.0) * (n / max(n - 1, 1))
+        count = table[:, kernels.COUNT]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = table[:, kernels.SPREAD] / (count * (count - 1.0))
+        few = count < 2
+        few[-1] = False
+        spread[-1] = 0.0
+        if few[:-1].any():
+            spread[:-1] = np.where(few[:-1], np.repeat(prior, forest.tree_sizes), spread[:-1])
+        table[:, kernels.SPREAD] = spread
+        unknown = count == 0
+        table[:, kernels.OUTPUT] = forest.values
+        if output == "average":
+            table[:, kernels.OUTPUT] = np.where(unknown, forest.values, table[:, kernels.MEAN])
+        return cls(replace(forest, in_bag=None), table, prior)
+
+    def estimate(self, features: Features) -> Estimate:
+        """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each (paper, Algorithm 1, lines 14-18)."""
+        forest = self.forest
+        sums = kernels.score_rows(
+            forest.nodes, forest.roots, forest.depths, forest.bits, self.table, features
+        )
+        mean = sums[0]
+        mean += forest.base
+        return Estimate(mean, sums[1], sums[2])
+
+    def update(self, features: Features, targets: Floats) -> None:
+        """Let new rows change the leaves they reach, one after the other, by exact running mean and variance."""
+        forest = self.forest
+        kernels.update_leaves(
+            forest.nodes,
+            forest.roots,
+            forest.depths,
+            forest.bits,
+            forest.n_trees,
+            forest.values,
+            forest.base,
+            forest.learning_rate,
+            features,
+            targets,
+            self.prior,
+            self.table,
+        )
+
+
+def _bags_of(forest: Forest, n: int) -> NDArray[np.bool_]:
+    if forest.in_bag is None:
+        raise ParameterError(
+            "these trees do not tell which rows they were grown on, so there are no out-of-bag rows; use a "
+            "bootstrapped random forest, or statistics from 'all' or 'held_out' rows"
+        )
+    if len(forest.in_bag) != n:
+        raise ShapeError(f"{n} rows to measure, but the trees were grown on {len(forest.in_bag)}; give those")
+    return forest.in_bag

@@ -1,0 +1,121 @@
+"""Gradient boosting and random forests of LightGBM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treebandit.bandit import Features, Floats
+from treebandit.errors import MissingExtraError, ParameterError
+from treebandit.trees.forest import Forest, less_or_equal
+from treebandit.trees.limits import check_limits
+
+_DEFAULT_LEFT, _MISSING_KIND, _MISSING_NAN = 2, 12, 8
+
+
+@dataclass(frozen=True)
+class LightGBMTrees:
+    """Trees of LightGBM with squared error, boosted or as a forest; the defaults are the paper's, then LightGBM's.
+
+    mode: 'boosting', or 'forest' (LightGBM's `boosting="rf"`, where each tree sees `bagging_fraction` of the rows).
+    max_depth: None for no limit; LightGBM also stops at `num_leaves`, 31 by its own default: see `options`.
+    options: any further parameter of `lightgbm.train`, by its own name.
+    """
+
+    n_trees: int = 100
+    max_depth: int | None = 10
+    learning_rate: float = 0.1
+    min_samples_leaf: int = 2
+    mode: str = "boosting"
+    bagging_fraction: float = 0.632
+    threads: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_limits(self, learning_rate=self.learning_rate)
+        if self.mode not in ("boosting", "forest"):
+            raise ParameterError(f"LightGBMTrees(mode={self.mode!r}); choose 'boosting' or 'forest'")
+
+    def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
+        """Grow `n_trees` trees on (n, d) features and (n,) targets."""
+        try:
+            import lightgbm
+        except ImportError as error:
+            raise MissingExtraError("lightgbm", "lightgbm") from error
+        boosting = self.mode == "boosting"
+        parameters = {
+            "objective": "regression",
+            "boosting": "gbdt" if boosting else "rf",
+            "boost_from_average": False,
+            "max_depth": self.max_depth or -1,
+            "learning_rate": self.learning_rate,
+            "min_data_in_leaf": self.min_samples_leaf,
+            "num_threads": self.threads,
+            "seed": seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+            **({} if boosting else {"bagging_freq": 1, "bagging_fraction": self.bagging_fraction}),
+            **self.options,
+        }
+        base = float(np.mean(targets))
+        data = lightgbm.Dataset(features, np.asarray(targets) - base, params={"verbosity": -1})
+        booster = lightgbm.train(parameters, data, self.n_trees)
+        return read_booster(booster, base=base, learning_rate=parameters["learning_rate"] if boosting else 0.0)
+
+
+def read_booster(booster: Any, *, base: float, learning_rate: float) -> Forest:
+    """The forest inside a fitted `lightgbm.Booster` that was trained on targets minus `base`."""
+    text = booster.model_to_string(importance_type="split")
+    trees = [_read_tree(block) for block in text.split("\nTree=")[1:]]
+    if learning_rate == 0.0:
+        for tree in trees:
+            tree["value"] = (tree["value"] + base) / len(trees)
+        base = 0.0
+
+    def joined(name: str) -> Any:
+        return np.concatenate([tree[name] for tree in trees])
+
+    return Forest.from_nodes(
+        sizes=[len(tree["left"]) for tree in trees],
+        left=joined("left"),
+        right=joined("right"),
+        feature=joined("feature"),
+        threshold=less_or_equal(joined("threshold")),
+        missing_left=joined("missing_left"),
+        value=joined("value"),
+        n_features=booster.num_feature(),
+        base=base,
+        learning_rate=learning_rate,
+    )
+
+
+def _read_tree(block: str) -> dict[str, Any]:
+    """One tree of the model text; inner nodes keep their numbers, leaf k becomes node k + number of inner nodes."""
+    block = block.split("\n\n", 1)[0]
+    fields = dict(line.split("=", 1) for line in block.splitlines()[1:] if "=" in line)
+
+    def numbers(name: str, dtype: Any) -> Any:
+        return np.array(fields.get(name, "").split(), dtype)
+
+    values = numbers("leaf_value", np.float64)
+    leaves, inner = len(values), len(values) - 1
+    pad = np.zeros(leaves, np.int64)
+    children = [numbers(side, np.int64) for side in ("left_child", "right_child")]
+    left, right = (np.concatenate((np.where(c < 0, ~c + inner, c), pad - 1)) for c in children)
+    threshold = numbers("threshold", np.float64)
+    decision = numbers("decision_type", np.int64)
+    # LightGBM reads NaN as 0 at a node whose feature had no missing value in training.
+    with_nan = (decision & _MISSING_KIND) == _MISSING_NAN
+    missing_left = np.where(with_nan, (decision & _DEFAULT_LEFT) > 0, threshold >= 0.0)
+    return {
+        "left": left,
+        "right": right,
+        "feature": np.concatenate((numbers("split_feature", np.int64), pad)),
+        "threshold": np.concatenate((threshold, pad.astype(np.float64))),
+        "missing_left": np.concatenate((missing_left, pad > 0)),
+        "value": np.concatenate((np.zeros(inner), values)),
+    }

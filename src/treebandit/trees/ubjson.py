@@ -1,0 +1,115 @@
+"""A reader of UBJSON, the binary form in which XGBoost saves a model; number arrays come as numpy arrays."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from treebandit.errors import SavedFileError
+
+_NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+_DTYPES = {mark: np.dtype(code) for mark, code in _NUMBERS.items()}
+_STRUCTS = {
+    mark: struct.Struct(code)
+    for mark, code in {
+        b"i": ">b",
+        b"U": ">B",
+        b"I": ">h",
+        b"l": ">i",
+        b"L": ">q",
+        b"d": ">f",
+        b"D": ">d",
+    }.items()
+}
+_CONSTANTS = {b"Z": None, b"T": True, b"F": False}
+
+
+def read(data: bytes) -> Any:
+    """The value that `data` holds."""
+    try:
+        return _Reader(data).value()
+    except (IndexError, struct.error, KeyError, UnicodeDecodeError, ValueError) as error:
+        raise SavedFileError(f"not a complete UBJSON document: {error}") from error
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def value(self) -> Any:
+        return self.of(self.mark())
+
+    def of(self, mark: bytes) -> Any:
+        if mark == b"S":
+            return self.text()
+        if mark == b"[":
+            return self.array()
+        if mark == b"{":
+            return self.object()
+        if mark in _STRUCTS:
+            return self.number(mark)
+        if mark == b"C":
+            return self.take(1).decode()
+        return _CONSTANTS[mark]
+
+    def mark(self) -> bytes:
+        return self.take(1)
+
+    def take(self, size: int) -> bytes:
+        taken = self.data[self.at : self.at + size]
+        if len(taken) < size:
+            raise IndexError(f"ends at byte {len(self.data)}")
+        self.at += size
+        return taken
+
+    def number(self, mark: bytes) -> Any:
+        kind = _STRUCTS[mark]
+        (value,) = kind.unpack_from(self.data, self.at)
+        self.at += kind.size
+        return value
+
+    def length(self) -> int:
+        return int(self.number(self.mark()))
+
+    def text(self) -> str:
+        return self.take(self.length()).decode()
+
+    def header(self) -> tuple[bytes | None, int | None]:
+        """Type and count of a container, where it names them."""
+        kind = None
+        if self.data[self.at : self.at + 1] == b"$":
+            self.at += 1
+            kind = self.mark()
+        if self.data[self.at : self.at + 1] == b"#":
+            self.at += 1
+            return kind, self.length()
+        return kind, None
+
+    def array(self) -> Any:
+        kind, count = self.header()
+        if kind in _DTYPES and count is not None:
+            dtype = _DTYPES[kind]
+            return np.frombuffer(self.take(dtype.itemsize * count), dtype)
+        if count is not None:
+            return [self.of(kind) if kind else self.value() for _ in range(count)]
+        values = []
+        while (mark := self.mark()) != b"]":
+            values.append(self.of(mark))
+        return values
+
+    def object(self) -> dict[str, Any]:
+        kind, count = self.header()
+        members: dict[str, Any] = {}
+        if count is not None:
+            for _ in range(count):
+                key = self.text()
+                members[key] = self.of(kind) if kind else self.value()
+            return members
+        while self.data[self.at : self.at + 1] != b"}":
+            key = self.text()
+            members[key] = self.value()
+        self.at += 1
+        return members

@@ -1,0 +1,80 @@
+"""Gradient boosting with XGBoost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treebandit.bandit import Features, Floats
+from treebandit.errors import MissingExtraError
+from treebandit.trees import ubjson
+from treebandit.trees.forest import Forest
+from treebandit.trees.limits import check_limits
+
+
+@dataclass(frozen=True)
+class XGBoostTrees:
+    """Boosted trees of XGBoost with squared error; the defaults are the paper's, the rest XGBoost's own.
+
+    max_depth: None for no limit. min_samples_leaf: XGBoost's `min_child_weight` (squared error: one per row).
+    options: any further parameter of `xgboost.train`, by its own name.
+    """
+
+    n_trees: int = 100
+    max_depth: int | None = 10
+    learning_rate: float = 0.3
+    min_samples_leaf: int = 2
+    threads: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_limits(self, learning_rate=self.learning_rate)
+
+    def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
+        """Boost `n_trees` trees on (n, d) features and (n,) targets."""
+        try:
+            import xgboost
+        except ImportError as error:
+            raise MissingExtraError("xgboost", "xgboost") from error
+        parameters = {
+            "objective": "reg:squarederror",
+            "tree_method": "hist",
+            "max_depth": self.max_depth or 0,
+            "learning_rate": self.learning_rate,
+            "min_child_weight": self.min_samples_leaf,
+            "nthread": self.threads,
+            "seed": seed,
+            "verbosity": 0,
+            **self.options,
+        }
+        data = xgboost.DMatrix(features, targets, nthread=self.threads)
+        booster = xgboost.train(parameters, data, self.n_trees)
+        return read_booster(booster, float(parameters["learning_rate"]))
+
+
+def read_booster(booster: Any, learning_rate: float) -> Forest:
+    """The forest inside a fitted `xgboost.Booster` of boosted regression trees."""
+    learner = ubjson.read(bytes(booster.save_raw("ubj")))["learner"]
+    trees = learner["gradient_booster"]["model"]["trees"]
+    parameters = learner["learner_model_param"]
+
+    def joined(name: str) -> Any:
+        return np.concatenate([tree[name] for tree in trees])
+
+    left = joined("left_children").astype(np.int64)
+    condition = joined("split_conditions").astype(np.float32)
+    return Forest.from_nodes(
+        sizes=[len(tree["left_children"]) for tree in trees],
+        left=left,
+        right=joined("right_children").astype(np.int64),
+        feature=np.where(left < 0, 0, joined("split_indices").astype(np.int64)),
+        threshold=condition,
+        missing_left=joined("default_left").astype(np.bool_),
+        value=condition,
+        n_features=int(parameters["num_feature"]),
+        base=float(parameters["base_score"].strip("[]")),
+        learning_rate=learning_rate,
+    )
