@@ -1,0 +1,253 @@
+"""A road network with recorded traversals: read from a folder, and written to one.
+
+A folder holds `nodes.csv.gz`, `edges.csv.gz` and `traversals.parquet`; docs/navigation.md has the columns.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from treebandit.bandit import Floats, Indices
+from treebandit.errors import MissingExtraError, RoadsError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["RoadNetwork", "random_pairs", "read_roads", "roads_folder", "strongly_connected", "write_roads"]
+
+#: Names the folder of the road network to use where none is given.
+VARIABLE = "TREEBANDIT_ROADS"
+#: The road network that comes with the package.
+SHIPPED = "small-town"
+
+_NODES = {"node": "String", "x": "Float64", "y": "Float64", "z": "Float64", "in_scc": "Int8"}
+_EDGES = {
+    "edge": "Int64",
+    "id": "String",
+    "from": "String",
+    "to": "String",
+    "length": "Float64",
+    "speed_limit": "Float64",
+    "stop": "Int8",
+    "in_scc": "Int8",
+}
+_TRAVERSALS = {"edge": "Int64", "tod": "Float32", "duration": "Float32"}
+
+
+@dataclass(frozen=True, eq=False)
+class RoadNetwork:
+    """Nodes, directed edges and, edge by edge, the traversals that were recorded on them.
+
+    node_names (n,), positions (n, 3): x, y, z in metres; lonlat (n, 2): degrees, NaN where unknown.
+    edge_names (m,), starts, ends (m,): places in node_names; lengths (m,) in m, speed_limits (m,) in m/s,
+    stops (m,): 1 where the edge ends at a signal or must yield, road_types (m,).
+    Edge e was driven in rows offsets[e] to offsets[e + 1] of times (of day at entry, s) and durations (s).
+    """
+
+    node_names: tuple[str, ...]
+    positions: Floats
+    lonlat: Floats
+    edge_names: tuple[str, ...]
+    starts: Indices
+    ends: Indices
+    lengths: Floats
+    speed_limits: Floats
+    stops: NDArray[np.int8]
+    road_types: tuple[str, ...]
+    offsets: Indices
+    times: NDArray[np.float32]
+    durations: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.edge_names)
+
+    def node(self, name: str) -> int:
+        """The place of the node of this name."""
+        try:
+            return self.node_names.index(name)
+        except ValueError:
+            raise RoadsError(
+                f"no node {name!r} among the {len(self.node_names)} of this road network; "
+                f"names look like {', '.join(map(repr, self.node_names[:3]))}"
+            ) from None
+
+    def edge(self, name: str) -> int:
+        """The place of the edge of this name."""
+        try:
+            return self.edge_names.index(name)
+        except ValueError:
+            raise RoadsError(
+                f"no edge {name!r} among the {len(self.edge_names)} of this road network; "
+                f"names look like {', '.join(map(repr, self.edge_names[:3]))}"
+            ) from None
+
+    def take(self, edges: Indices) -> RoadNetwork:
+        """The network of these edges alone, in this order; all nodes stay."""
+        counts = np.diff(self.offsets)[edges]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[edges] - offsets[:-1], counts)
+        return replace(
+            self,
+            edge_names=tuple(self.edge_names[e] for e in edges),
+            starts=self.starts[edges],
+            ends=self.ends[edges],
+            lengths=self.lengths[edges],
+            speed_limits=self.speed_limits[edges],
+            stops=self.stops[edges],
+            road_types=tuple(self.road_types[e] for e in edges),
+            offsets=offsets,
+            times=self.times[rows],
+            durations=self.durations[rows],
+        )
+
+
+def roads_folder(roads: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of a road network: `roads`, itself or a shipped name, else what TREEBANDIT_ROADS names."""
+    named = os.fspath(roads) if roads is not None else os.environ.get(VARIABLE, "")
+    if not named:
+        raise RoadsError(
+            f"no road network is given and {VARIABLE} is not set; set it to a folder that "
+            f"`treebandit roads record` wrote, or use roads={SHIPPED!r}, which comes with the package"
+        )
+    folder = Path(__file__).parent / "files" / SHIPPED if named == SHIPPED else Path(named)
+    if not folder.is_dir():
+        raise RoadsError(f"the road network {str(folder)!r} is not a folder; check the path or {VARIABLE}")
+    return folder
+
+
+def read_roads(roads: str | os.PathLike[str] | None = None, *, connected: bool = True) -> RoadNetwork:
+    """The road network of a folder; only its strongly connected part unless `connected` is False."""
+    folder = roads_folder(roads)
+    nodes = _read(folder / "nodes.csv.gz", _NODES)
+    edges = _read(folder / "edges.csv.gz", _EDGES).sort("edge")
+    driven = _read(folder / "traversals.parquet", _TRAVERSALS).sort("edge", maintain_order=True)
+    network = _assemble(folder, nodes, edges, driven)
+    if not connected:
+        return network
+    return network.take(np.flatnonzero(edges["in_scc"].to_numpy() == 1))
+
+
+def write_roads(
+    folder: str | os.PathLike[str], *, nodes: pl.DataFrame, edges: pl.DataFrame, traversals: pl.DataFrame
+) -> Path:
+    """Write the three tables into a new folder: the whole of it appears at once, or nothing does."""
+    into = Path(folder)
+    refuse_existing(into)
+    into.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{into.name}-", dir=into.parent))
+    try:
+        nodes.write_csv(unfinished / "nodes.csv.gz", compression="gzip")
+        edges.write_csv(unfinished / "edges.csv.gz", compression="gzip")
+        traversals.write_parquet(unfinished / "traversals.parquet", compression="zstd", compression_level=19)
+        unfinished.chmod(0o755)
+        unfinished.rename(into)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return into
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise where something other than an empty folder lies in the way."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RoadsError(f"{str(folder)!r} exists already; remove it or name another folder")
+
+
+def strongly_connected(starts: Indices, ends: Indices, n_nodes: int) -> NDArray[np.bool_]:
+    """Which nodes lie in the largest strongly connected part, (n_nodes,)."""
+    graph = coo_array((np.ones(len(starts)), (starts, ends)), shape=(n_nodes, n_nodes)).tocsr()
+    _, part = connected_components(graph, directed=True, connection="strong")
+    inside: NDArray[np.bool_] = part == np.bincount(part).argmax()
+    return inside
+
+
+def random_pairs(
+    network: RoadNetwork, count: int, *, apart: float = 6000.0, seed: int = 0
+) -> list[tuple[str, str]]:
+    """`count` distinct (start, end) pairs of connected nodes more than `apart` metres from each other."""
+    random = np.random.default_rng(seed)
+    inside = np.unique(network.starts)
+    plane = network.positions[:, :2]
+    pairs: dict[tuple[str, str], None] = {}
+    for _ in range(1000 * count):
+        a, b = random.choice(inside, size=2, replace=False)
+        if np.hypot(*(plane[a] - plane[b])) > apart:
+            pairs[network.node_names[a], network.node_names[b]] = None
+            if len(pairs) == count:
+                return list(pairs)
+    raise RoadsError(
+        f"found only {len(pairs)} of {count} pairs more than {apart:g} m apart; ask for fewer or nearer ones"
+    )
+
+
+def _read(path: Path, columns: dict[str, str]) -> pl.DataFrame:
+    """One table of the folder, its required columns cast to their types."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise MissingExtraError("polars", "experiments") from None
+    if not path.is_file():
+        raise RoadsError(f"{str(path)!r} is missing; a road network folder holds it beside two others")
+    try:
+        parquet = path.suffix == ".parquet"
+        table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise RoadsError(f"{str(path)!r} cannot be read: {error}") from error
+    if missing := [name for name in columns if name not in table.columns]:
+        raise RoadsError(f"{str(path)!r} lacks the columns {', '.join(missing)}")
+    try:
+        table = table.with_columns(pl.col(name).cast(getattr(pl, kind)) for name, kind in columns.items())
+    except pl.exceptions.PolarsError as error:
+        raise RoadsError(f"{str(path)!r} has values of a wrong type: {error}") from error
+    if empty := [name for name in columns if table[name].null_count()]:
+        raise RoadsError(f"{str(path)!r} has empty cells in {', '.join(empty)}")
+    return table
+
+
+def _assemble(folder: Path, nodes: pl.DataFrame, edges: pl.DataFrame, driven: pl.DataFrame) -> RoadNetwork:
+    number = {name: i for i, name in enumerate(nodes["node"].to_list())}
+    if strangers := [n for c in ("from", "to") for n in edges[c].to_list() if n not in number]:
+        raise RoadsError(f"edges of {str(folder)!r} name the node {strangers[0]!r}, which nodes.csv.gz lacks")
+    if edges["edge"].to_list() != list(range(len(edges))):
+        raise RoadsError(f"the edges of {str(folder)!r} are not numbered 0 to {len(edges) - 1}")
+    on_edge = driven["edge"].to_numpy()
+    if len(on_edge) and not 0 <= on_edge[0] <= on_edge[-1] < len(edges):
+        raise RoadsError(f"traversals of {str(folder)!r} lie on edges outside 0 to {len(edges) - 1}")
+    lengths, speeds = edges["length"].to_numpy(), edges["speed_limit"].to_numpy()
+    if not (np.all(lengths > 0) and np.all(speeds > 0)):
+        raise RoadsError(f"edges of {str(folder)!r} have lengths or speed limits that are not positive")
+    types = edges["road_type"].to_list() if "road_type" in edges.columns else [""] * len(edges)
+    return RoadNetwork(
+        node_names=tuple(number),
+        positions=nodes.select("x", "y", "z").to_numpy(),
+        lonlat=_lonlat(nodes),
+        edge_names=tuple(edges["id"].to_list()),
+        starts=np.array([number[n] for n in edges["from"].to_list()], dtype=np.intp),
+        ends=np.array([number[n] for n in edges["to"].to_list()], dtype=np.intp),
+        lengths=lengths,
+        speed_limits=speeds,
+        stops=edges["stop"].to_numpy(),
+        road_types=tuple(types),
+        offsets=np.searchsorted(on_edge, np.arange(len(edges) + 1)),
+        times=driven["tod"].to_numpy(),
+        durations=driven["duration"].to_numpy(),
+    )
+
+
+def _lonlat(nodes: pl.DataFrame) -> Floats:
+    import polars as pl
+
+    if not {"lon", "lat"} <= set(nodes.columns):
+        return np.full((len(nodes), 2), np.nan)
+    degrees = nodes.select(pl.col("lon", "lat").cast(pl.Float64, strict=False).fill_null(np.nan))
+    return degrees.to_numpy()
