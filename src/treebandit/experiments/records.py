@@ -137,6 +137,12 @@ def read_record(path: str | Path) -> RunRecord:
     return RunRecord(header["spec"], header["provenance"], frame)
 
 
+def read_provenance(path: str | Path) -> dict[str, Any]:
+    """Where and when a run was played, without reading its rounds."""
+    provenance: dict[str, Any] = _read_header(Path(path))["provenance"]
+    return provenance
+
+
 def load_runs(folder: str | Path) -> pl.DataFrame:
     """One row per finished run of a folder, read from the files' metadata alone.
 

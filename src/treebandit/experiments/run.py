@@ -1,0 +1,214 @@
+"""One RunSpec -> one RunRecord."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from treebandit.bandit import Agent, Candidates, Environment, Floats, Indices, play_round
+from treebandit.errors import StudyError
+from treebandit.experiments.build import build_agent, build_environment
+from treebandit.experiments.records import SCHEMA, RunRecord
+from treebandit.experiments.spec import RunSpec
+
+PACKAGES = (
+    "numpy",
+    "numba",
+    "scipy",
+    "scikit-learn",
+    "xgboost",
+    "xgboost-cpu",
+    "lightgbm",
+    "torch",
+    "polars",
+)
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "POLARS_MAX_THREADS",
+)
+WARM_UP_ROUNDS = 120
+WARM_UP_SECONDS = 3.0
+PROGRESS_EVERY = 200
+
+
+class TimedAgent:
+    """An agent with a stopwatch: wall seconds of the last round, split into what they were spent on."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.shown: Candidates | None = None
+        self.choosing = self.learning = self.rebuilding = 0.0
+
+    def score(self, candidates: Candidates) -> Floats:
+        """The agent's scores; starts the round's times anew."""
+        self.shown = candidates
+        self.learning = self.rebuilding = 0.0
+        start = time.perf_counter()
+        scores = self.agent.score(candidates)
+        self.choosing = time.perf_counter() - start
+        return scores
+
+    def learn(self, chosen: Candidates, rewards: Floats, /) -> None:
+        """Let the agent learn; time that it counts as rebuilding is kept apart."""
+        before = _rebuild_seconds(self.agent)
+        start = time.perf_counter()
+        self.agent.learn(chosen, rewards)
+        seconds = time.perf_counter() - start
+        self.rebuilding = _rebuild_seconds(self.agent) - before
+        self.learning = max(0.0, seconds - self.rebuilding)
+
+
+class _Log:
+    """One row per round, in arrays made once."""
+
+    def __init__(self, rounds: int) -> None:
+        self.arms: list[Indices] = []
+        self.rewards: list[Floats] = []
+        self.numbers = np.zeros((4, rounds))
+
+    def frame(self) -> pl.DataFrame:
+        """The log as a record's frame."""
+        regret, choosing, learning, rebuilding = self.numbers
+        return pl.DataFrame(
+            {
+                "round": np.arange(1, len(regret) + 1, dtype=np.int32),
+                "arms": _lists(self.arms, np.int32),
+                "rewards": _lists(self.rewards, np.float32),
+                "regret": regret,
+                "choosing": choosing.astype(np.float32),
+                "learning": learning.astype(np.float32),
+                "rebuilding": rebuilding.astype(np.float32),
+            },
+            schema=SCHEMA,
+        )
+
+
+def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -> RunRecord:
+    """Play all rounds of a run; `progress` is told now and then how many of how many are played."""
+    agent_seed, environment_seed = split_seed(spec.seed)
+    environment = build_environment(spec.environment, seed=environment_seed)
+    agent = build_agent(spec.agent, seed=agent_seed)
+    rounds = _count_rounds(spec, environment)
+    timed, log = TimedAgent(agent), _Log(rounds)
+    started, wall, cpu = datetime.now(UTC), time.perf_counter(), time.process_time()
+    for position in range(rounds):
+        choice, outcome = play_round(timed, environment)
+        arms = timed.shown.arms if timed.shown is not None else None
+        log.arms.append(choice if arms is None else arms[choice])
+        log.rewards.append(outcome.rewards)
+        log.numbers[:, position] = outcome.regret, timed.choosing, timed.learning, timed.rebuilding
+        if progress is not None and position % PROGRESS_EVERY == 0:
+            progress(position, rounds)
+    duration, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+    provenance = {
+        "treebandit": _version("treebandit"),
+        "seed": spec.seed,
+        "started": started.isoformat(timespec="seconds"),
+        "duration": duration,
+        "cpu_seconds": cpu_seconds,
+        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "machine": describe_machine(),
+        "note": str(getattr(agent, "note", "")),
+    }
+    return RunRecord(spec.to_dict(), provenance, log.frame())
+
+
+def warm_up(spec: RunSpec) -> None:
+    """Play a few rounds with a throwaway agent, so that imports and compiling are billed to no run.
+
+    Once per process for each agent and class of environment.
+    """
+    key = json.dumps([dict(spec.agent), spec.environment.get("class")], sort_keys=True, default=str)
+    if key in _warmed_up():
+        return
+    _warmed_up().add(key)
+    end = time.perf_counter() + WARM_UP_SECONDS
+    try:
+        environment = build_environment(spec.environment, seed=0, delayed=False)
+        agent = build_agent(spec.agent, seed=0)
+        for _ in range(min(WARM_UP_ROUNDS, _count_rounds(spec, environment))):
+            play_round(agent, environment)
+            if time.perf_counter() > end or _rebuild_seconds(agent) > 0:
+                break
+        play_round(agent, environment)
+    except Exception:  # the run itself will fail in the same way, and is reported
+        return
+
+
+@cache
+def _warmed_up() -> set[str]:
+    return set()
+
+
+def limit_threads() -> None:
+    """Ask the numeric libraries, before they are loaded, for one thread each."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+
+
+def split_seed(seed: int) -> tuple[int, int]:
+    """Seeds of the agent and of the environment, from separate streams of the run's seed."""
+    agent, environment = np.random.SeedSequence(seed).spawn(2)
+    return int(agent.generate_state(1)[0]), int(environment.generate_state(1)[0])
+
+
+def describe_machine() -> dict[str, Any]:
+    """What the run ran on, without the machine's name."""
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def _count_rounds(spec: RunSpec, environment: Environment) -> int:
+    limits = [n for n in (spec.rounds, getattr(environment, "horizon", None)) if n is not None]
+    if not limits:
+        name = spec.environment["name"]
+        raise StudyError(f"environment {name!r} has no end; set rounds in the study or give --rounds")
+    return int(min(limits))
+
+
+def _rebuild_seconds(agent: Agent) -> float:
+    return float(getattr(agent, "rebuild_seconds", 0.0))
+
+
+def _lists(rows: list[Any], kind: type[np.generic]) -> pl.Series:
+    flat = np.concatenate(rows).astype(kind)
+    lengths = np.array([len(row) for row in rows])
+    if (lengths == lengths[0]).all():
+        return pl.Series(flat.reshape(len(rows), -1)).arr.to_list()
+    return pl.Series(np.split(flat, lengths.cumsum()[:-1]))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()
