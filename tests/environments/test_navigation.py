@@ -1,0 +1,227 @@
+import os
+
+import numpy as np
+import pytest
+from small_roads import SQUARE, network
+
+from treebandit.bandit import Environment, play_round
+from treebandit.datasets.roads import read_roads
+from treebandit.environments import Navigation
+from treebandit.environments.navigation import INSTANCES, NAMES
+from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, RoadsError
+
+HOURS = [3 * 3600.0, 8 * 3600.0]
+
+
+@pytest.fixture
+def square():
+    """By b at 3 h (11 s), by c at 8 h (22 s against 105 s); of the two edges a -> b the second is faster."""
+    day = [
+        [(HOURS[0], 9.0), (HOURS[1], 99.0)],
+        [(HOURS[0], 6.0), (HOURS[1], 100.0)],
+        [(HOURS[0], 5.0), (HOURS[1], 5.0)],
+        [(HOURS[0], 11.0), (HOURS[1], 11.0)],
+        [(HOURS[0], 11.0), (HOURS[1], 11.0)],
+        [],
+    ]
+    return network(SQUARE, day)
+
+
+def on_the_day(environment, rounds=40):
+    """Times, scores and outcomes of a driver who draws random positive costs."""
+    random = np.random.default_rng(0)
+    seen = []
+    for _ in range(rounds):
+        this = environment.observe()
+        choice = this.oracle(-random.random(len(this.candidates)))
+        outcome = environment.pull(choice)
+        seen.append((environment.time, choice.tolist(), outcome.rewards.tolist(), outcome.regret))
+    return seen
+
+
+def test_contexts_are_the_papers_twelve_variables(square):
+    environment = Navigation("a", "d", roads=square, seed=0)
+    candidates = environment.observe().candidates
+    assert isinstance(environment, Environment)
+    assert candidates.contexts.shape == (6, 12)
+    assert candidates.contexts.dtype == np.float32
+    assert candidates.columns.names == NAMES
+    assert candidates.arms.tolist() == list(range(6))
+    tail, head = square.positions[0], square.positions[1]
+    expected = [*tail, *head, *np.abs(tail - head), 10.0, 0.0, environment.time]
+    np.testing.assert_allclose(candidates.contexts[0], expected, rtol=1e-6)
+
+
+def test_only_the_time_changes_and_old_rounds_stay_as_they_were(square):
+    environment = Navigation("a", "d", roads=square, seed=0)
+    first = environment.observe()
+    kept = first.candidates.contexts.copy()
+    environment.pull(first.oracle(-np.ones(6)))
+    second = environment.observe()
+    assert np.array_equal(first.candidates.contexts, kept)
+    assert np.array_equal(second.candidates.contexts[:, :-1], kept[:, :-1])
+    assert second.candidates.contexts[0, -1] != kept[0, -1]
+
+
+def test_the_best_path_depends_on_the_time_of_day(square):
+    environment = Navigation("a", "d", roads=square, seed=0)
+    assert environment.best_path(HOURS[0]).tolist() == [1, 2]
+    assert environment.best_path(HOURS[1]).tolist() == [3, 4]
+    assert environment.expected_times(HOURS[1])[5] == pytest.approx(square.lengths[5] / 10, rel=1e-4)
+
+
+def test_regret_is_expected_time_above_the_best_path(square):
+    environment = Navigation("a", "d", roads=square, seed=3)
+    for _ in range(30):
+        this = environment.observe()
+        expected = environment.expected_times()
+        paths = [[0, 2], [1, 2], [3, 4]]
+        chosen = paths[int(environment.time) % 3]
+        outcome = environment.pull(np.array(chosen))
+        best = min(expected[path].sum() for path in paths)
+        assert outcome.regret == pytest.approx(expected[chosen].sum() - best, abs=1e-9)
+        assert outcome.rewards.shape == (2,)
+        assert (outcome.rewards < 0).all()
+        assert len(this.candidates) == 6
+
+
+def test_who_knows_the_expectations_has_no_regret(square):
+    environment = Navigation("a", "d", roads=square, seed=1)
+
+    class Knowing:
+        def score(self, candidates):
+            return -environment.expected_times()
+
+        def learn(self, chosen, rewards):
+            assert len(chosen) == len(rewards)
+
+    assert sum(play_round(Knowing(), environment)[1].regret for _ in range(50)) == 0.0
+
+
+def test_rewards_average_to_the_expected_times(square):
+    environment = Navigation("a", "d", roads=square, seed=5)
+    seconds, expected = [], []
+    for _ in range(3000):
+        environment.observe()
+        expected.append(environment.expected_times()[[3, 4]])
+        seconds.append(-environment.pull(np.array([3, 4])).rewards)
+    np.testing.assert_allclose(np.mean(seconds, axis=0), np.mean(expected, axis=0), rtol=0.02)
+
+
+def test_the_seed_decides_everything(square):
+    first, again, other = (on_the_day(Navigation("a", "d", roads=square, seed=s)) for s in (7, 7, 8))
+    assert first == again
+    assert [row[0] for row in first] != [row[0] for row in other]
+
+
+def test_all_drivers_of_one_seed_meet_the_same_times(square):
+    one, other = (Navigation("a", "d", roads=square, seed=7) for _ in range(2))
+    for turn in range(30):
+        one.observe()
+        other.observe()
+        assert one.time == other.time
+        common = one.pull(np.array([1, 2])).rewards
+        met = other.pull(np.array([1, 2] if turn % 3 == 0 else [3, 4])).rewards
+        if turn % 3 == 0:
+            assert np.array_equal(common, met)
+
+
+def test_observing_twice_shows_the_same_round(square):
+    environment = Navigation("a", "d", roads=square, seed=0)
+    first, second = environment.observe(), environment.observe()
+    assert np.array_equal(first.candidates.contexts, second.candidates.contexts)
+
+
+def test_a_closed_road_is_no_candidate(square):
+    environment = Navigation("a", "d", roads=square, seed=0, closures={"bd2": [2, 3]})
+    arms = []
+    for _ in range(4):
+        this = environment.observe()
+        arms.append(this.candidates.arms.tolist())
+        choice = this.oracle(np.where(this.candidates.arms == 2, -0.1, -1.0))
+        driven = this.candidates.arms[choice].tolist()
+        outcome = environment.pull(choice)
+        assert driven == ([3, 4] if len(arms) in (2, 3) else [0, 2])
+        if len(arms) in (2, 3):
+            assert outcome.regret == 0.0
+    assert arms == [[0, 1, 2, 3, 4, 5], [0, 1, 3, 4, 5], [0, 1, 3, 4, 5], [0, 1, 2, 3, 4, 5]]
+
+
+def test_a_target_cut_off_names_both_nodes(square):
+    environment = Navigation("a", "d", roads=square, seed=0, closures={"bd2": [1, 1], "cd4": [1, 1]})
+    this = environment.observe()
+    with pytest.raises(NoFeasibleChoiceError, match="'a' to 'd'"):
+        this.oracle(-np.ones(len(this.candidates)))
+
+
+def test_negative_and_zero_predictions_still_give_a_path(square):
+    environment = Navigation("a", "d", roads=square, seed=0)
+    this = environment.observe()
+    assert this.oracle(np.array([0.0, 5.0, 1.0, 0.0, 2.0, 3.0])).tolist() in ([0, 2], [1, 2], [3, 4])
+
+
+NO_PATHS = [[], [3], [2, 1], [3, 2], [1, 2, 5], [1, 99], [-1, 2], [0.5, 1.0], [[1, 2]]]
+
+
+@pytest.mark.parametrize("choice", NO_PATHS)
+def test_what_is_no_path_is_refused_and_the_round_stays_open(square, choice):
+    environment = Navigation("a", "d", roads=square, seed=0)
+    environment.observe()
+    with pytest.raises(InputError):
+        environment.pull(np.array(choice))
+    assert len(environment.pull(np.array([1, 2])).rewards) == 2
+
+
+def test_a_pull_needs_a_round(square):
+    environment = Navigation("a", "d", roads=square, seed=0)
+    with pytest.raises(InputError, match="observe"):
+        environment.pull(np.array([1, 2]))
+
+
+def test_bad_arguments_are_refused(square, monkeypatch):
+    with pytest.raises(RoadsError, match="no node 'x'"):
+        Navigation("a", "x", roads=square)
+    with pytest.raises(RoadsError, match="no edge 'zz'"):
+        Navigation("a", "d", roads=square, closures={"zz": [1, 2]})
+    with pytest.raises(ParameterError, match="first and the last"):
+        Navigation("a", "d", roads=square, closures={"bd2": [3, 2]})
+    with pytest.raises(ParameterError, match="navigation-1"):
+        Navigation.instance("navigation-9")
+    monkeypatch.delenv("TREEBANDIT_ROADS", raising=False)
+    with pytest.raises(RoadsError, match="TREEBANDIT_ROADS"):
+        Navigation("a", "d")
+
+
+def test_the_shipped_town_has_time_dependent_paths():
+    environment = Navigation("B2", "K3", roads="small-town", seed=0)
+    paths = {tuple(environment.best_path(hour * 3600.0)) for hour in range(24)}
+    assert len(paths) > 1
+    assert all(regret >= 0 for *_, regret in on_the_day(environment))
+
+
+@pytest.fixture(scope="module")
+def luxembourg():
+    if not os.environ.get("TREEBANDIT_ROADS"):
+        pytest.skip("TREEBANDIT_ROADS is not set: no Luxembourg road network to test on")
+    network = read_roads()
+    if not {node for pair in INSTANCES.values() for node in pair} <= set(network.node_names):
+        pytest.skip("TREEBANDIT_ROADS names another road network than Luxembourg's")
+    return network
+
+
+def test_luxembourg_has_the_papers_size(luxembourg):
+    assert abs(len(luxembourg) - 5651) < 150
+    assert abs(len(set(luxembourg.starts.tolist())) - 2247) < 50
+
+
+@pytest.mark.parametrize(
+    ("name", "edges", "seconds"),
+    [("navigation-1", (55, 56), (655, 832)), ("navigation-2", (31, 41), (558, 706))],
+)
+def test_the_two_instances_are_as_documented(luxembourg, name, edges, seconds):
+    environment = Navigation.instance(name, seed=0)
+    for hour, length, time in zip((3, 8), edges, seconds, strict=True):
+        path = environment.best_path(hour * 3600.0)
+        assert len(path) == length
+        assert environment.expected_times(hour * 3600.0)[path].sum() == pytest.approx(time, rel=0.05)
+    assert all(regret >= 0 for *_, regret in on_the_day(environment, rounds=5))
