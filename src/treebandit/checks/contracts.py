@@ -1,0 +1,107 @@
+"""What the checks share: a subject to examine, and the order in which its contracts are run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from treebandit.agents import saving
+from treebandit.errors import CheckError, MissingExtraError, ParameterError
+
+T = TypeVar("T")
+
+#: Seed of objects that come without one.
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Subject(Generic[T]):
+    """What is examined: its name, a way to make it anew, and how many rounds or rows to examine it on."""
+
+    name: str
+    make: Callable[[], T]
+    size: int
+
+    def require(self, kept: Any, contract: str, seen: str) -> None:
+        """Raise a CheckError with the contract and what was seen unless it is kept."""
+        if not kept:
+            raise CheckError(f"{self.name}: {contract}, but {seen}")
+
+
+def subject(given: Any, *, method: str, size: int) -> Subject[Any]:
+    """The subject made from an object, or from what returns one; only the object has the `method`."""
+    is_factory = isinstance(given, type) or not hasattr(given, method)
+    if is_factory and not callable(given):
+        raise ParameterError(
+            f"{given!r} has no method {method} and cannot be called; give an object or its class"
+        )
+    first = given() if is_factory else given
+    if not hasattr(first, method):
+        raise ParameterError(f"{given!r} returns a {type(first).__name__} without a method {method}")
+    if _has_seed(first):
+        changes = {"seed": SEED} if first.seed is None else {}
+        make = lambda: dataclasses.replace(first, **changes)  # noqa: E731
+    else:
+        make = given if is_factory else lambda: deepcopy(given)
+    return Subject(type(first).__name__, make, size)
+
+
+def run(
+    contracts: Mapping[str, Callable[[Subject[Any]], None]], examined: Subject[Any], skip: Collection[str]
+) -> None:
+    """Run the contracts one after the other but for those in `skip`."""
+    if unknown := sorted(set(skip) - set(contracts)):
+        raise ParameterError(f"no contract {unknown[0]!r} to skip; there are {', '.join(contracts)}")
+    for name, contract in contracts.items():
+        if name in skip:
+            continue
+        try:
+            contract(examined)
+        except (CheckError, MissingExtraError):
+            raise
+        except Exception as error:
+            raise CheckError(
+                f"{examined.name}: the contract {name!r} ended in {type(error).__name__}: {error}"
+            ) from error
+
+
+def check_description(examined: Subject[Any]) -> None:
+    """Constructor arguments survive JSON and rebuild the object."""
+    made = examined.make()
+    contract = "constructor arguments describe an object completely"
+    examined.require(dataclasses.is_dataclass(made), contract, "it is not a dataclass, so they are not known")
+    try:
+        rebuilt = saving.build(json.loads(json.dumps(saving.describe(made))))
+    except Exception as error:
+        raise CheckError(
+            f"{examined.name}: {contract}, but rebuilding from them ended in {error!r}"
+        ) from error
+    examined.require(type(rebuilt) is type(made), contract, f"a {type(rebuilt).__name__} came out of them")
+    before, after = saving.describe(made), saving.describe(rebuilt)
+    examined.require(before == after, contract, f"{before} became {after}")
+    again = examined.make()
+    examined.require(
+        repr(made) == repr(again), contract, f"the same arguments print as {made!r} and {again!r}"
+    )
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two arrays, or two sequences of arrays, are equal to the last bit."""
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(same(a, b) for a, b in zip(first, second, strict=True))
+    if first is None or second is None:
+        return first is second
+    one, other = np.asarray(first), np.asarray(second)
+    return one.shape == other.shape and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def _has_seed(thing: Any) -> bool:
+    return dataclasses.is_dataclass(thing) and any(
+        f.name == "seed" and f.init for f in dataclasses.fields(thing)
+    )
