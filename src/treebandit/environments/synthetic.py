@@ -34,7 +34,8 @@ class _KnownTruth:
         """One reward per chosen row; the regret is that of the true means."""
         if self._means is None:
             raise InputError("a choice without a round; call observe before every pull")
-        if len(choice) != self._slots or len(set(choice.tolist())) != len(choice):
+        known = set(range(len(self._means))).issuperset(choice.tolist())
+        if len(choice) != self._slots or len(set(choice.tolist())) != len(choice) or not known:
             raise ShapeError(f"choice {choice}; choose {self._slots} different of {len(self._means)} rows")
         means = self._means[choice]
         best = np.partition(self._means, -self._slots)[-self._slots :].sum()
