@@ -28,6 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+roads_app = typer.Typer(help="Road networks for navigation.", no_args_is_help=True)
+app.add_typer(roads_app, name="roads")
 
 Into = Annotated[Path, typer.Option("--into", metavar="DIR", help="Folder of the records; made if missing.")]
 Names = list[str]
@@ -160,6 +162,36 @@ def data() -> None:
         console.print(f"{entry.name}: {entry.citation}", soft_wrap=True, markup=False, highlight=False)
     if damaged:
         raise DataError("\n".join(damaged))
+
+
+@roads_app.command()
+def record(
+    scenario: Annotated[Path, typer.Option(metavar="FILE", help="A SUMO scenario, .sumocfg.")],
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the road network goes; a new folder.")],
+    meso: Annotated[bool, typer.Option("--meso", help="Simulate queues, not single cars: faster.")] = False,
+    leave_out: Annotated[
+        Names | None, typer.Option(metavar="TYPE", help="Vehicle type to leave out; repeatable. [bus]")
+    ] = None,
+    per_hour: Annotated[int, typer.Option(min=1, help="Traversals kept per edge and hour of the day.")] = 13,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation and of what is kept.")] = 0,
+) -> None:
+    """Simulate a day of traffic with SUMO and keep the network with a sample of traversals of its edges."""
+    from rich.console import Console
+
+    from treebandit.datasets.sumo import record_roads
+
+    console = Console(stderr=True)
+    with console.status("reading the network") as status:
+        folder = record_roads(
+            scenario,
+            into,
+            mesoscopic=meso,
+            leave_out=leave_out or ("bus",),
+            per_hour=per_hour,
+            seed=seed,
+            progress=lambda what, far: status.update(f"{what}: {far:,.0f}"),
+        )
+    typer.echo(f"road network: {folder}; set TREEBANDIT_ROADS to it, or pass --roads {folder}")
 
 
 def _pick(study: Study, ids: Names) -> list[RunSpec]:

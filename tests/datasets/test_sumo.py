@@ -2,7 +2,9 @@ import gzip
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from treebandit.cli import app
 from treebandit.datasets import sumo
 from treebandit.datasets.roads import read_roads, roads_folder
 from treebandit.datasets.sumo import read_traversals, record_roads
@@ -105,6 +107,20 @@ def test_sumo_records_the_shipped_town(town, tmp_path):
     assert any(what == "simulating" and far >= 25200 for what, far in told)
     assert [path.name for path in tmp_path.iterdir()] == ["roads"]
     assert len(Navigation("B2", "K3", roads=str(folder), seed=0).best_path(0.0)) > 5
+
+
+def test_the_command_records_a_scenario(town, tmp_path):
+    scenario = tmp_path / "early.sumocfg"
+    inputs = {"net-file": town.parent / "town.net.xml.gz", "route-files": town.parent / "town.trips.xml.gz"}
+    lines = [f'<{name} value="{path}"/>' for name, path in inputs.items()]
+    scenario.write_text(f'<configuration>{"".join(lines)}<end value="7200"/></configuration>')
+    command = ["roads", "record", "--scenario", str(scenario), "--into", str(tmp_path / "roads"), "--meso"]
+    told = CliRunner().invoke(app, [*command, "--per-hour", "2"], catch_exceptions=False)
+    assert told.exit_code == 0
+    assert str(tmp_path / "roads") in told.output
+    assert len(read_roads(tmp_path / "roads").times) > 20
+    with pytest.raises(RoadsError, match="exists already"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
 
 
 def test_single_cars_are_simulated_too(town, tmp_path):
