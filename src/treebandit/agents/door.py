@@ -47,16 +47,21 @@ class Door:
     def enter_to_learn(self, contexts: Any, rewards: ArrayLike, arms: Any) -> tuple[Candidates, Floats, Door]:
         """Chosen rows, their rewards, and the door to use from now on."""
         values = _rewards(rewards)
-        chosen, after = (contexts, self) if isinstance(contexts, Candidates) else self._entered(contexts, arms)
+        chosen, after = (
+            (contexts, self) if isinstance(contexts, Candidates) else self._entered(contexts, arms)
+        )
         if len(chosen) != len(values):
             raise ShapeError(f"{len(values)} rewards for {len(chosen)} chosen rows; send one reward per row")
         if not len(values):
             return chosen, values, self
         self.check(chosen)
-        infinite = np.isinf(chosen.contexts)
-        if infinite.any():
-            row, column = np.argwhere(infinite)[0]
-            raise InputError(f"column {column} is infinite in row {row}; give finite numbers, or NaN for missing")
+        if chosen is contexts:
+            _refuse_infinite(chosen.contexts)
+        if chosen.arms is not None and chosen.arms.size and np.abs(chosen.arms).max() > _LARGEST_LABEL:
+            raise ArmsError(
+                f"arm {chosen.arms[np.abs(chosen.arms).argmax()]} is beyond {_LARGEST_LABEL}; "
+                "number arms from 0, or name them"
+            )
         if after.columns is not chosen.columns or after.with_arms is None:
             after = copy(after)
             after.columns, after.with_arms = chosen.columns, chosen.arms is not None
@@ -81,7 +86,9 @@ class Door:
         """Raise where candidates do not fit what was learned before."""
         contexts = candidates.contexts
         if contexts.ndim != 2 or contexts.dtype != np.float32:
-            raise ShapeError(f"contexts are {contexts.dtype} of shape {contexts.shape}; expected float32, (n, d)")
+            raise ShapeError(
+                f"contexts are {contexts.dtype} of shape {contexts.shape}; expected float32, (n, d)"
+            )
         if not len(contexts):
             raise ShapeError("no candidates; give at least one row")
         if candidates.arms is not None and len(candidates.arms) != len(contexts):
@@ -126,17 +133,17 @@ class Door:
             raise ShapeError(f"arms of shape {given.shape}; give one label per row")
         if given.dtype.kind in "iu":
             if self.labels:
-                raise ArmsError(f"arm {given[0]!r} is a number, but this agent has learned arms with names; use those")
-            if given.size and np.abs(given).max() > _LARGEST_LABEL:
                 raise ArmsError(
-                    f"arm {given[np.abs(given).argmax()]} is beyond {_LARGEST_LABEL}; number arms from 0, or name them"
+                    f"arm {given[0]!r} is a number, but this agent has learned arms with names; use those"
                 )
             return given.astype(np.intp, copy=False)
         names = given.tolist()
         if not all(isinstance(name, str) for name in names):
             raise ArmsError(f"arms of type {given.dtype}; give whole numbers or strings")
         if self.with_arms and not self.labels:
-            raise ArmsError(f"arm {names[0]!r} is a name, but this agent has learned arms with numbers; use those")
+            raise ArmsError(
+                f"arm {names[0]!r} is a name, but this agent has learned arms with numbers; use those"
+            )
         if labels is not self.labels:
             for name in names:
                 labels.setdefault(name, len(labels))
@@ -146,30 +153,46 @@ class Door:
 
 def _features(contexts: Any, codes: Indices | None, *, one_row: bool = False) -> Features:
     """Rows of numbers as (n, d) float32; a single row serves all arms."""
+    if type(contexts) is np.ndarray and contexts.dtype == np.float32:
+        features = contexts if contexts.flags.c_contiguous else np.ascontiguousarray(contexts)
+    else:
+        features = _cast(contexts)
+    if features.ndim == 1:
+        features = _one_row(features, None if one_row else codes, one_row)
+    if features.ndim != 2:
+        raise ShapeError(f"contexts of shape {features.shape}; expected one row of features per candidate")
+    if not np.isfinite(features).all():
+        _refuse_infinite(features)
+    return features
+
+
+def _cast(contexts: Any) -> Features:
     try:
         with np.errstate(over="ignore"):
-            features = np.ascontiguousarray(contexts, np.float32)
+            return np.array(contexts, np.float32, order="C")
     except (ValueError, TypeError) as error:
         raise InputError(
             f"contexts cannot be read as numbers ({error}); give numbers, or a pandas or polars frame for categories"
         ) from error
-    if features.ndim == 1 and one_row:
-        features = features[None]
-    elif features.ndim == 1 and np.ndim(contexts) == 1:
-        if codes is None:
-            raise ShapeError(
-                f"one row of {len(features)} features and no arms; give `arms` to choose from, or one row per candidate"
-            )
-        features = np.repeat(features[None], len(codes), axis=0)
-    if features.ndim != 2:
-        raise ShapeError(f"contexts of shape {np.shape(contexts)}; expected one row of features per candidate")
-    largest = np.abs(features).max(initial=0.0)
-    if not largest < np.inf and np.isinf(features).any():
-        row, column = np.argwhere(np.isinf(features))[0]
+
+
+def _one_row(features: Features, codes: Indices | None, learning: bool) -> Features:
+    if learning:
+        return features[None]
+    if codes is None:
+        raise ShapeError(
+            f"one row of {len(features)} features and no arms; give `arms` to choose from, or one row per candidate"
+        )
+    return np.repeat(features[None], len(codes), axis=0)
+
+
+def _refuse_infinite(features: Features) -> None:
+    infinite = np.isinf(features)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
         raise InputError(
             f"column {column} is infinite in row {row}, or too large for 32 bits; give finite numbers, NaN for missing"
         )
-    return features
 
 
 def _rewards(rewards: ArrayLike) -> Floats:
@@ -178,7 +201,9 @@ def _rewards(rewards: ArrayLike) -> Floats:
         with np.errstate(over="ignore"):
             values = np.atleast_1d(np.asarray(rewards, np.float64)).astype(np.float32).astype(np.float64)
     except (ValueError, TypeError) as error:
-        raise InputError(f"rewards cannot be read as numbers ({error}); give one number per chosen row") from error
+        raise InputError(
+            f"rewards cannot be read as numbers ({error}); give one number per chosen row"
+        ) from error
     if values.ndim != 1:
         raise ShapeError(f"rewards of shape {values.shape}; give one number per chosen row")
     if not np.isfinite(values).all():

@@ -84,7 +84,7 @@ class _TreeEnsembleAgent(BaseAgent):
         """T_I: rounds before the trees decide."""
         return self.random_rounds if self.random_start == "rounds" else self.random_rounds * self._arms_met
 
-    def _explore(self, estimate: Estimate) -> Floats:
+    def _explore(self, leaves: LeafStatistics, features: Features) -> Floats:
         raise NotImplementedError
 
     def _scores(self, candidates: Candidates) -> Floats:
@@ -92,7 +92,7 @@ class _TreeEnsembleAgent(BaseAgent):
             self._arms_met = _count_arms(candidates)
         if self._leaves is None or self.clock <= self.start_rounds:
             return self._start(candidates)
-        return self._explore(self._leaves.estimate(self._encode(candidates)))
+        return self._explore(self._leaves, self._encode(candidates))
 
     def _start(self, candidates: Candidates) -> Floats:
         """Scores of the random start: any choice as likely as its rivals, or the arm whose turn it is."""
@@ -209,7 +209,8 @@ class TEUCB(_TreeEnsembleAgent):
         if self.bonus not in ("printed", "undivided"):
             raise ParameterError(f"bonus={self.bonus!r}; choose 'printed' or 'undivided'")
 
-    def _explore(self, estimate: Estimate) -> Floats:
+    def _explore(self, leaves: LeafStatistics, features: Features) -> Floats:
+        estimate = leaves.estimate(features)
         growth = self.exploration**2 * math.log(max(self.clock - 1, 1))
         variance = estimate.variance
         if self.bonus == "printed":
@@ -219,9 +220,25 @@ class TEUCB(_TreeEnsembleAgent):
 
 @dataclass(eq=False)
 class TETS(_TreeEnsembleAgent):
-    """Tree Ensemble Thompson Sampling: a draw from N(μ, ν² σ²) per candidate."""
+    """Tree Ensemble Thompson Sampling: a draw from N(μ, ν² σ²) per candidate.
 
-    def _explore(self, estimate: Estimate) -> Floats:
+    sampling: 'candidates' draws each candidate for itself, as Algorithm 1 prints it; 'leaves' draws each leaf's
+        output, so that every candidate has the same N(μ, ν² σ²) but candidates in the same leaf share its draw.
+        The trees cannot tell such candidates apart there, so independent draws only add noise to the choice.
+    """
+
+    sampling: Literal["candidates", "leaves"] = "candidates"
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        if self.sampling not in ("candidates", "leaves"):
+            raise ParameterError(f"sampling={self.sampling!r}; choose 'candidates' or 'leaves'")
+
+    def _explore(self, leaves: LeafStatistics, features: Features) -> Floats:
+        if self.sampling == "leaves":
+            key = int(self._random.integers(2**63))
+            return leaves.sample(features, exploration=self.exploration, key=key)
+        estimate = leaves.estimate(features)
         draws = self._random.standard_normal(len(estimate.mean))
         return estimate.mean + self.exploration * np.sqrt(estimate.variance) * draws
 

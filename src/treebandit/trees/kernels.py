@@ -10,7 +10,7 @@ as -inf in the first half (goes left) and as +inf in the second (goes right), an
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import float64, njit, uint32, uint64
 
 #: Trees walked in step; a forest's roots are padded to a multiple of it.
 CHAINS = 10
@@ -19,6 +19,10 @@ ROWS = 1024
 
 #: Columns of a leaf table: leaf output o, s²/c, count c, mean of the suggested outputs.
 OUTPUT, SPREAD, COUNT, MEAN = 0, 1, 2, 3
+
+
+#: The sum of four uniforms on 0..65535 has variance (65536² - 1) / 3.
+NOISE_SCALE = (3.0 / (65536.0**2 - 1.0)) ** 0.5
 
 
 @njit(cache=True)
@@ -94,6 +98,40 @@ def score_rows(nodes, roots, depths, bits, table, features):  # type: ignore[no-
                 sums[1, start + i] += spread
                 sums[2, start + i] += count
     return sums
+
+
+@njit(cache=True)
+def _noise(key, leaf):  # type: ignore[no-untyped-def]
+    """A draw of mean 0 and variance 1 that belongs to this leaf under this key: the sum of four 16-bit uniforms."""
+    bits = key + (leaf + uint64(1)) * uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> uint64(27))) * uint64(0x94D049BB133111EB)
+    bits ^= bits >> uint64(31)
+    low = uint64(0xFFFF)
+    drawn = (bits & low) + ((bits >> uint64(16)) & low) + ((bits >> uint64(32)) & low) + (bits >> uint64(48))
+    return (float64(drawn) - 131070.0) * NOISE_SCALE
+
+
+@njit(cache=True)
+def sample_rows(nodes, roots, depths, bits, table, features, key, exploration):  # type: ignore[no-untyped-def]
+    """Σ (o + exploration · √(s²/c) · noise of the leaf) over the trees, (n,): rows in one leaf share its noise."""
+    n = features.shape[0]
+    samples = np.zeros(n)
+    leaves = np.empty(CHAINS, np.uint64)
+    rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
+    for start in range(0, n, ROWS):
+        stop = min(n, start + ROWS)
+        _lay_out(features, start, stop, rows)
+        for block in range(depths.shape[0]):
+            for i in range(stop - start):
+                _descend(nodes, roots, block, depths, bits, rows[i], leaves)
+                sample = 0.0
+                for j in range(CHAINS):
+                    leaf = leaves[uint64(j)]
+                    deviation = np.sqrt(table[leaf, uint64(SPREAD)])
+                    sample += table[leaf, uint64(OUTPUT)] + exploration * deviation * _noise(key, leaf)
+                samples[start + i] += sample
+    return samples
 
 
 @njit(cache=True)

@@ -88,21 +88,28 @@ class LeafStatistics:
     def estimate(self, features: Features) -> Estimate:
         """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each (paper, Algorithm 1, lines 14-18)."""
         forest = self.forest
-        sums = kernels.score_rows(
-            forest.nodes, forest.roots, forest.depths, forest.bits, self.table, features
-        )
+        sums = kernels.score_rows(*forest.layout, self.table, features)
         mean = sums[0]
         mean += forest.base
         return Estimate(mean, sums[1], sums[2])
+
+    def sample(self, features: Features, *, exploration: float, key: int) -> Floats:
+        """A draw of each row's mean reward, (n,): N(μ, exploration² σ²), with one draw per leaf and key.
+
+        Rows that reach the same leaf share its draw, so what the trees cannot tell apart does not differ by chance.
+        """
+        forest = self.forest
+        samples: Floats = kernels.sample_rows(
+            *forest.layout, self.table, features, np.uint64(key), exploration
+        )
+        samples += forest.base
+        return samples
 
     def update(self, features: Features, targets: Floats) -> None:
         """Let new rows change the leaves they reach, one after the other, by exact running mean and variance."""
         forest = self.forest
         kernels.update_leaves(
-            forest.nodes,
-            forest.roots,
-            forest.depths,
-            forest.bits,
+            *forest.layout,
             forest.n_trees,
             forest.values,
             forest.base,
