@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from treebandit.checks import check_agent, check_environment, check_tree_learner
     from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
     from treebandit.trees import (
+        DecisionTreeTrees,
         ExtraTrees,
         Forest,
         LeafStatistics,
@@ -51,6 +52,7 @@ _HOMES = {
     "checks": ("check_agent", "check_environment", "check_tree_learner"),
     "oracles": ("Assignment", "ShortestPath", "TopK", "best_arm"),
     "trees": (
+        "DecisionTreeTrees",
         "ExtraTrees",
         "Forest",
         "LeafStatistics",
@@ -69,6 +71,7 @@ __all__ = [
     "BaseAgent",
     "Candidates",
     "Columns",
+    "DecisionTreeTrees",
     "Environment",
     "Estimate",
     "ExtraTrees",

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from treebandit.trees.leaf_statistics import LeafStatistics
     from treebandit.trees.lightgbm_trees import LightGBMTrees
     from treebandit.trees.regressor import TreeEnsembleRegressor
-    from treebandit.trees.sklearn_trees import ExtraTrees, RandomForestTrees
+    from treebandit.trees.sklearn_trees import DecisionTreeTrees, ExtraTrees, RandomForestTrees
     from treebandit.trees.xgboost_trees import XGBoostTrees
 
 _HOMES = {
+    "DecisionTreeTrees": "sklearn_trees",
     "ExtraTrees": "sklearn_trees",
     "Forest": "forest",
     "LeafStatistics": "leaf_statistics",
@@ -25,6 +26,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "DecisionTreeTrees",
     "ExtraTrees",
     "Forest",
     "LeafStatistics",

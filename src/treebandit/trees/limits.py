@@ -27,17 +27,16 @@ class Sized(Protocol):
         """Threads of one fit."""
 
 
-def check_limits(learner: Sized, *, learning_rate: float | None = None) -> None:
+def check_limits(learner: Sized, *, learning_rate: float | None = None, fewest_in_leaf: int = 2) -> None:
     """Raise a ParameterError that names the parameter, what was given and what is possible."""
     name = type(learner).__name__
     if learner.n_trees < 1:
         raise ParameterError(f"{name}(n_trees={learner.n_trees!r}); at least 1 tree is needed")
     if learner.max_depth is not None and learner.max_depth < 1:
         raise ParameterError(f"{name}(max_depth={learner.max_depth!r}); give 1 or more, or None for no limit")
-    if learner.min_samples_leaf < 2:
-        raise ParameterError(
-            f"{name}(min_samples_leaf={learner.min_samples_leaf!r}); a leaf's variance needs at least 2 rows"
-        )
+    if learner.min_samples_leaf < fewest_in_leaf:
+        why = "a leaf's variance needs at least 2 rows" if fewest_in_leaf == 2 else "at least 1 row is needed"
+        raise ParameterError(f"{name}(min_samples_leaf={learner.min_samples_leaf!r}); {why}")
     if learner.threads < 1:
         raise ParameterError(f"{name}(threads={learner.threads!r}); at least 1 is needed")
     if learning_rate is not None and not 0 < learning_rate <= 1:

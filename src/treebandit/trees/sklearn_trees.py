@@ -1,4 +1,4 @@
-"""Random forests and extra trees of scikit-learn."""
+"""Random forests, extra trees and single decision trees of scikit-learn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from treebandit.bandit import Features, Floats
+from treebandit.trees.bootstrap_paths import PathLimits
 from treebandit.trees.forest import Forest, less_or_equal
 from treebandit.trees.limits import check_limits
 
@@ -50,6 +51,12 @@ class _AveragedTrees:
 class RandomForestTrees(_AveragedTrees):
     """scikit-learn's random forest with squared error; the defaults are the paper's, the rest scikit-learn's."""
 
+    def path_limits(self, width: int) -> PathLimits:
+        """What bounds its trees over `width` columns, for growing single paths."""
+        share = self.max_features
+        tried = max(1, int(share * width)) if isinstance(share, float) else share
+        return PathLimits(self.n_trees, self.bootstrap, self.max_depth, self.min_samples_leaf, tried)
+
     def _ensemble(self) -> Any:
         from sklearn.ensemble import RandomForestRegressor
 
@@ -68,9 +75,51 @@ class ExtraTrees(_AveragedTrees):
         return ExtraTreesRegressor
 
 
+@dataclass(frozen=True)
+class DecisionTreeTrees:
+    """One decision tree of scikit-learn (CART) with squared error, grown to the end unless limited.
+
+    Its leaves may hold a single row: good for a point prediction, too few for a leaf's variance.
+    """
+
+    max_depth: int | None = None
+    min_samples_leaf: int = 1
+
+    def __post_init__(self) -> None:
+        check_limits(self, fewest_in_leaf=1)
+
+    @property
+    def n_trees(self) -> int:
+        """Always one."""
+        return 1
+
+    @property
+    def threads(self) -> int:
+        """Always one."""
+        return 1
+
+    def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
+        """Grow the tree on (n, d) features and (n,) targets."""
+        from sklearn.tree import DecisionTreeRegressor
+
+        tree = DecisionTreeRegressor(
+            max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf, random_state=seed
+        ).fit(features, targets)
+        return _read_trees([tree.tree_], tree.n_features_in_)
+
+    def path_limits(self, width: int) -> PathLimits:
+        """What bounds the tree over `width` columns, for growing single paths."""
+        return PathLimits(1, False, self.max_depth, self.min_samples_leaf, width)
+
+
 def read_ensemble(ensemble: Any, n_rows: int) -> Forest:
     """The forest inside a fitted scikit-learn forest regressor that was grown on `n_rows` rows."""
     trees = [estimator.tree_ for estimator in ensemble.estimators_]
+    bags = _bags(ensemble, n_rows) if ensemble.bootstrap else None
+    return _read_trees(trees, ensemble.n_features_in_, in_bag=bags)
+
+
+def _read_trees(trees: list[Any], n_features: int, *, in_bag: Any = None) -> Forest:
     nodes = np.concatenate([tree.__getstate__()["nodes"] for tree in trees])
     left = nodes["left_child"]
     return Forest.from_nodes(
@@ -81,8 +130,8 @@ def read_ensemble(ensemble: Any, n_rows: int) -> Forest:
         threshold=less_or_equal(np.where(left < 0, 0.0, nodes["threshold"])),
         missing_left=nodes["missing_go_to_left"].astype(np.bool_),
         value=np.concatenate([tree.value.ravel() for tree in trees]) / len(trees),
-        n_features=ensemble.n_features_in_,
-        in_bag=_bags(ensemble, n_rows) if ensemble.bootstrap else None,
+        n_features=n_features,
+        in_bag=in_bag,
     )
 
 
