@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treebandit.agents import TETS, TEUCB, BaseAgent, Uniform
+    from treebandit.agents import TETS, TEUCB, BaseAgent, LinTS, LinUCB, TreeBootstrap, Uniform
     from treebandit.bandit import (
         Agent,
         Candidates,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "agents": ("BaseAgent", "TETS", "TEUCB", "Uniform"),
+    "agents": ("BaseAgent", "LinTS", "LinUCB", "TETS", "TEUCB", "TreeBootstrap", "Uniform"),
     "bandit": (
         "Agent",
         "Candidates",
@@ -79,6 +79,8 @@ __all__ = [
     "Forest",
     "LeafStatistics",
     "LightGBMTrees",
+    "LinTS",
+    "LinUCB",
     "Oracle",
     "Outcome",
     "RandomForestTrees",
@@ -87,6 +89,7 @@ __all__ = [
     "TETS",
     "TEUCB",
     "TopK",
+    "TreeBootstrap",
     "TreeEnsembleRegressor",
     "TreeLearner",
     "Uniform",
