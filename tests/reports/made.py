@@ -56,9 +56,10 @@ def make_record(spec: dict[str, Any], regret: np.ndarray, *, milliseconds=1.0, n
         "cpu_seconds": count * milliseconds * 1e-3,
         "duration": count * milliseconds * 1.1e-3,
         "started": f"2026-03-0{1 + spec['seed'] % 9}T12:00:00+00:00",
-        "versions": {"treebandit": "0.1.0", "numpy": "2.4.6"},
-        "machine": {"system": "Linux", "processor": "x86_64", "cores": 2},
-        "command": "treebandit run made --into results",
+        "treebandit": "0.1.0",
+        "seed": spec["seed"],
+        "packages": {"numpy": "2.4.6", "xgboost-cpu": "3.2.0"},
+        "machine": {"system": "Linux", "processor": "A <fast> one", "cores": 2},
         "note": note,
     }
     return RunRecord(spec, provenance, frame)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from treebandit.reports.figures import write_figures
     from treebandit.reports.page import write_page
-
     from treebandit.reports.paper import paper_table
     from treebandit.reports.summary import Results, as_json, read_results, summarise
     from treebandit.reports.table import print_table

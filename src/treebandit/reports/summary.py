@@ -22,7 +22,7 @@ GROUP = ["agent", "environment", "rounds", "varied", "value"]
 #: Within these, agents (and values of a varied parameter) are ranked against each other.
 CONTEST = ["environment", "rounds", "varied"]
 _VARIED = {"varied", "value"}
-_PER_RUN = {"run_id", "seed", "study", "varied", "value"}
+_PER_RUN = {"run_id", "seed", "study", "rounds", "varied", "value"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,87 @@
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reports.made import write_paper_like
+
+from treebandit.experiments.records import load_records
+from treebandit.reports.frames import curves, seconds_per_round, value_axis
+from treebandit.reports.palette import in_order, look
+from treebandit.reports.paper import paper_agents
+from treebandit.reports.summary import summarise
+
+
+def test_curves_are_means_over_seeds_at_few_rounds(tmp_path):
+    write_paper_like(tmp_path, seeds=3, agents=["LinTS"], shorten=10)
+    runs, rounds = load_records(tmp_path)
+    frame = curves(runs, rounds, points=40)
+    for environment, length in (("adult", 1000), ("mushroom", 812)):
+        part = frame.filter(pl.col("environment") == environment)
+        assert part.height <= 40
+        assert (part["round"][0], part["round"][-1]) == (1, length)
+        ids = runs.filter(pl.col("environment") == environment)["run_id"]
+        for row in part.to_dicts():
+            sums = [
+                rounds.filter(pl.col("run_id") == name, pl.col("round") <= row["round"])["regret"].sum()
+                for name in ids
+            ]
+            assert row["mean"] == pytest.approx(np.mean(sums))
+            assert row["sd"] == pytest.approx(np.std(sums, ddof=1))
+            assert row["seeds"] == 3
+
+
+def test_seconds_of_a_round_are_split_into_shares(tmp_path):
+    write_paper_like(tmp_path, seeds=1, agents=["LinTS"], shorten=10)
+    frame = seconds_per_round(summarise(tmp_path)).filter(pl.col("environment") == "adult")
+    shares = dict(frame.select("part", "share").iter_rows())
+    assert shares == pytest.approx({"choosing": 0.2, "learning": 0.3, "rebuilding": 0.5}, rel=1e-3)
+    assert frame["ms"].sum() == pytest.approx(frame["total"][0])
+
+
+def test_values_over_decades_stand_on_a_log_axis_with_zero_left_of_them():
+    axis = value_axis(["0", "0.01", "0.1", "0.3", "1", "3", "10", "100"])
+    assert axis.logarithmic
+    assert axis.places["100"] == pytest.approx(2.0)
+    assert axis.places["0"] < axis.places["0.01"] == pytest.approx(-2.0)
+    assert "0" not in axis.joined
+
+
+def test_words_stand_right_of_the_numbers():
+    axis = value_axis(["unlimited", "2", "4", "20"])
+    assert not axis.logarithmic
+    assert list(axis.places) == ["2", "4", "20", "unlimited"]
+    assert axis.joined == {"2", "4", "20"}
+
+
+def test_words_alone_are_evenly_spaced_in_the_order_given():
+    axis = value_axis(["one-hot", "codes", "one-hot", "both"])
+    assert list(axis.places) == ["one-hot", "codes", "both"]
+    assert np.ptp(np.diff(list(axis.places.values()))) == pytest.approx(0.0)
+
+
+numbers = st.floats(-1e6, 1e6, allow_nan=False).map(lambda number: str(round(number, 3)))
+texts = st.sampled_from(["unlimited", "never", "codes", "nan", "inf"])
+
+
+@given(st.lists(numbers | texts, min_size=1, max_size=12, unique=True), st.integers(1, 11))
+def test_values_keep_their_order_and_agents_their_side(values, agents):
+    axis = value_axis(values)
+    assert set(axis.places) == set(values)
+    places = sorted(axis.places.values())
+    assert np.isfinite(places).all()
+    known = sorted((float(value), axis.places[value]) for value in values if value in axis.joined)
+    assert [place for _, place in known] == sorted(place for _, place in known)
+    shifts = [axis.shift(place, agents) for place in range(agents)]
+    assert shifts == sorted(shifts)
+    assert sum(shifts) == pytest.approx(0.0, abs=1e-6)
+    assert shifts[-1] - shifts[0] <= axis.step
+
+
+def test_looks_are_fixed_and_different():
+    agents = [*paper_agents(), "treebandit", "Uniform"]
+    assert len({look(agent).colour for agent in agents}) == len(agents)
+    solid = {agent for agent in agents if not look(agent).dashes}
+    assert solid == {"treebandit", "TEUCB-XGBoost", "TETS-XGBoost", "TEUCB-RF", "TETS-RF"}
+    assert look("my own") == look("my own")
+    assert in_order(["zebra", "LinUCB", "TEUCB-RF", "ape", "ape"]) == ["TEUCB-RF", "LinUCB", "ape", "zebra"]

@@ -1,0 +1,128 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+from numpy import zeros
+from reports.browser import Browser, find_browser
+from reports.made import make_record, plan_row, spec_of, write_paper_like, write_varied
+
+from treebandit.experiments.records import merge_plan, write_record
+from treebandit.reports.page import write_page
+
+AGENTS = ["TEUCB-XGBoost", "TETS-RF", "NeuralUCB", "LinUCB"]
+
+
+class Loads(HTMLParser):
+    """Everything that a page asks others for."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        self.found += [value for name, value in attributes if name in ("src", "href") and value != "data:,"]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A page with everything: the paper's table unfinished, and two varied parameters."""
+    folder = tmp_path_factory.mktemp("page")
+    write_paper_like(folder / "records", seeds=2, agents=AGENTS, shorten=20, missing=1)
+    write_varied(folder / "records", "exploration", [0, 0.1, 1, 100], agents=AGENTS[:2])
+    write_varied(folder / "records", "coding", ["codes", "one-hot"], agents=AGENTS[:2])
+    return write_page(folder / "records", folder / "report.html")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    program = find_browser()
+    if program is None:
+        pytest.skip("no chromium on this machine: the page was not tried in a browser")
+    with Browser(program, tmp_path_factory.mktemp("browser") / "profile") as opened:
+        yield opened
+
+
+def open_page(browser, page):
+    browser.events.clear()
+    browser.open(page)
+    browser.wait_for("document.body?.dataset.drawn")
+
+
+def test_page_tells_the_study_and_asks_nobody(page):
+    text = page.read_text(encoding="utf-8")
+    loads = Loads()
+    loads.feed(text)
+    assert loads.found == []
+    assert "default-src 'none'" in text
+    assert "103 of 104 runs are finished; means are of those so far." in text
+    assert "Runs still to come" in text
+    assert "A &lt;fast&gt; one" in text
+    assert "numpy 2.4.6" in text
+    assert "arXiv:2402.06963" in text
+    assert "paper 1532.5 ± 27.8" not in text, "the paper played more rounds"
+    assert page.stat().st_size < 3_000_000
+
+
+def test_every_chart_is_drawn_without_complaint(page, browser):
+    open_page(browser, page)
+    wanted = len(re.findall('class="chart"', page.read_text(encoding="utf-8")))
+    assert wanted == 3 * 4 + 2 * 2
+    assert browser.evaluate("document.body.dataset.drawn") == str(wanted)
+    marks = "c.querySelector('.mark-line path, .mark-rule line, .mark-rect path')"
+    drawn = f"[...document.querySelectorAll('.chart')].filter(c => {marks})"
+    assert browser.evaluate(f"{drawn}.length") == wanted
+    assert browser.complaints() == []
+
+
+def test_legend_click_hides_an_agent_everywhere_and_brings_it_back(page, browser):
+    open_page(browser, page)
+    agent = '.legend button[data-agent="LinUCB"]'
+    lines = "document.querySelectorAll('#regret-curves-0 .mark-line path').length"
+    rows = (
+        "[...document.querySelectorAll('#final-regret-0 text')].filter(t => t.textContent == 'LinUCB').length"
+    )
+    assert (browser.evaluate(lines), browser.evaluate(rows)) == (4, 1)
+    browser.click(agent)
+    browser.wait_for(f"{lines} == 3 && {rows} == 0")
+    assert browser.evaluate(f"document.querySelector('{agent}').getAttribute('aria-pressed')") == "false"
+    browser.click(".legend .all")
+    browser.wait_for(f"{lines} == 4 && {rows} == 1")
+    assert browser.evaluate(f"document.querySelector('{agent}').getAttribute('aria-pressed')") == "true"
+    assert browser.complaints() == []
+
+
+def test_pointing_at_a_name_makes_it_stand_out(page, browser):
+    open_page(browser, page)
+    lines = "[...document.querySelectorAll('#regret-curves-0 .mark-line path')]"
+    faint = f"{lines}.filter(p => +(p.getAttribute('opacity') ?? 1) < 0.5).length"
+    assert browser.evaluate(faint) == 0
+    browser.evaluate("document.querySelector('.legend button').dispatchEvent(new Event('mouseenter'))")
+    browser.wait_for(f"{faint} == 3")
+
+
+def test_page_fits_a_phone(page, browser):
+    browser.resize(390, 800)
+    try:
+        open_page(browser, page)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+        charts = "[...document.querySelectorAll('svg.marks')]"
+        widest = f"Math.max(...{charts}.map(s => s.getBoundingClientRect().width))"
+        assert 250 < browser.evaluate(widest) <= 390
+        assert browser.complaints() == []
+    finally:
+        browser.resize(1280, 900)
+
+
+def test_names_cannot_break_the_page(tmp_path, browser):
+    name = '</script><b>it\'s {{title}} \\ "bad"</b><!--'
+    spec = spec_of("A", "adult", 0, 30) | {"agent": {"name": name}, "study": "<i>&"}
+    write_record(make_record(spec, zeros(30), note="<script>fail()</script>"), tmp_path)
+    merge_plan(tmp_path, [plan_row(spec)])
+    open_page(browser, write_page(tmp_path, tmp_path / "report.html"))
+    assert browser.evaluate("document.querySelector('.legend button').dataset.agent") == name
+    assert browser.evaluate("document.querySelectorAll('b').length") == 1, (
+        "the best is bold, and nothing else"
+    )
+    browser.click(".legend button")
+    browser.wait_for("document.querySelectorAll('#regret-curves-0 .mark-line path').length == 0")
+    assert [text for text in browser.complaints() if "Infinite extent" not in text] == []
