@@ -6,7 +6,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treebandit.agents import TETS, TEUCB, BaseAgent, LinTS, LinUCB, TreeBootstrap, Uniform
+    from treebandit.agents import (
+        TETS,
+        TEUCB,
+        UCB1,
+        BaseAgent,
+        EpsilonGreedy,
+        LinTS,
+        LinUCB,
+        TreeBootstrap,
+        UCB1Normal,
+        UCB1Tuned,
+        Uniform,
+    )
     from treebandit.bandit import (
         Agent,
         Candidates,
@@ -36,7 +48,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "agents": ("BaseAgent", "LinTS", "LinUCB", "TETS", "TEUCB", "TreeBootstrap", "Uniform"),
+    "agents": (
+        "BaseAgent",
+        "EpsilonGreedy",
+        "LinTS",
+        "LinUCB",
+        "TETS",
+        "TEUCB",
+        "TreeBootstrap",
+        "UCB1",
+        "UCB1Normal",
+        "UCB1Tuned",
+        "Uniform",
+    ),
     "bandit": (
         "Agent",
         "Candidates",
@@ -73,6 +97,7 @@ __all__ = [
     "Columns",
     "DecisionTreeTrees",
     "Environment",
+    "EpsilonGreedy",
     "Estimate",
     "ExtraTrees",
     "Feedback",
@@ -92,6 +117,9 @@ __all__ = [
     "TreeBootstrap",
     "TreeEnsembleRegressor",
     "TreeLearner",
+    "UCB1",
+    "UCB1Normal",
+    "UCB1Tuned",
     "Uniform",
     "XGBoostTrees",
     "best_arm",

@@ -8,21 +8,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from treebandit.agents.base import BaseAgent
     from treebandit.agents.linear import LinTS, LinUCB
-    from treebandit.agents.simple import Uniform
+    from treebandit.agents.simple import UCB1, EpsilonGreedy, UCB1Normal, UCB1Tuned, Uniform
     from treebandit.agents.tree_bootstrap import TreeBootstrap
     from treebandit.agents.tree_ensemble import TETS, TEUCB
 
 _HOMES = {
     "BaseAgent": "base",
+    "EpsilonGreedy": "simple",
     "LinTS": "linear",
     "LinUCB": "linear",
     "TETS": "tree_ensemble",
     "TEUCB": "tree_ensemble",
     "TreeBootstrap": "tree_bootstrap",
+    "UCB1": "simple",
+    "UCB1Normal": "simple",
+    "UCB1Tuned": "simple",
     "Uniform": "simple",
 }
 
-__all__ = ["BaseAgent", "LinTS", "LinUCB", "TETS", "TEUCB", "TreeBootstrap", "Uniform"]
+__all__ = [
+    "BaseAgent",
+    "EpsilonGreedy",
+    "LinTS",
+    "LinUCB",
+    "TETS",
+    "TEUCB",
+    "TreeBootstrap",
+    "UCB1",
+    "UCB1Normal",
+    "UCB1Tuned",
+    "Uniform",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,6 @@ does not pass have no say in its prediction. Rows are kept sorted by every colum
 without sorting.
 """
 # mypy: disallow_untyped_decorators=False
-# ruff: noqa: ANN001, ANN202
 
 from __future__ import annotations
 
