@@ -54,9 +54,14 @@ class BaseAgent:
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
         self._door.check(candidates)
+        before = self.clock, self._decided
         self.clock += 1
         self._decided = True
-        return self._scores(candidates)
+        try:
+            return self._scores(candidates)
+        except BaseException:
+            self.clock, self._decided = before
+            raise
 
     def learn(self, contexts: Any, rewards: ArrayLike, arms: Any = None) -> None:
         """Take in rows and their rewards, any number of them, at any time after they were chosen.
@@ -84,15 +89,7 @@ class BaseAgent:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to one file: a zip of arrays and JSON."""
-        state = {
-            "clock": self.clock,
-            "decided": self._decided,
-            "rebuild_seconds": self.rebuild_seconds,
-            "random": _plain(self._random.bit_generator.state),
-            "door": self._door.state(),
-            "own": self._state(),
-        }
-        saving.write(path, description=saving.describe(self), state=state)
+        saving.write(path, description=saving.describe(self), state=self._whole_state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -104,15 +101,29 @@ class BaseAgent:
                 raise SavedFileError(
                     f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"
                 )
-            agent.clock = int(state["clock"])
-            agent._decided = bool(state["decided"])
-            agent.rebuild_seconds = float(state["rebuild_seconds"])
-            agent._random.bit_generator.state = state["random"]
-            agent._door = Door.restored(state["door"])
-            agent._restore(state["own"])
+            agent._resume(state)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise SavedFileError(f"{path} does not hold a whole agent ({error!r}); save it again") from error
         return agent
+
+    def _whole_state(self) -> dict[str, Any]:
+        return {
+            "clock": self.clock,
+            "decided": self._decided,
+            "rebuild_seconds": self.rebuild_seconds,
+            "random": _plain(self._random.bit_generator.state),
+            "door": self._door.state(),
+            "own": self._state(),
+        }
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        """Take up the whole state of an agent that was made with the same arguments."""
+        self.clock = int(state["clock"])
+        self._decided = bool(state["decided"])
+        self.rebuild_seconds = float(state["rebuild_seconds"])
+        self._random.bit_generator.state = state["random"]
+        self._door = Door.restored(state["door"])
+        self._restore(state["own"])
 
     def _scores(self, candidates: Candidates) -> Floats:
         raise NotImplementedError
