@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -98,9 +99,12 @@ class ShortestPath:
         self._keys, self._first, sizes = np.unique(keys[self._order], return_index=True, return_counts=True)
         self._single = bool(np.all(sizes == 1))
         self._sizes = sizes
-        self._indices = (self._keys % self._nodes).astype(np.int32)
+        indices = (self._keys % self._nodes).astype(np.int32)
         counts = np.bincount(self._keys // self._nodes, minlength=self._nodes)
-        self._indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        self._graph = csr_array((np.ones(len(indices)), indices, indptr), shape=(self._nodes, self._nodes))
+        # What scipy checks and remembers now, every copy knows already.
+        dijkstra(self._graph, indices=self._roots)
 
     def __call__(self, scores: ArrayLike) -> Indices:
         """Scores (n,), one per edge -> rows of the path's edges, from source to target."""
@@ -125,7 +129,8 @@ class ShortestPath:
     def _search(self, scores: Floats) -> Indices:
         costs = np.maximum(-scores, self.floor)[self._order]
         cheapest = costs if self._single else np.minimum.reduceat(costs, self._first)
-        graph = csr_array((cheapest, self._indices, self._indptr), shape=(self._nodes, self._nodes))
+        graph = copy(self._graph)
+        graph.data = cheapest
         _, before = dijkstra(graph, indices=self._roots, return_predecessors=True)
         nodes = [self._target]
         while nodes[-1] != self._source:
