@@ -131,6 +131,8 @@ class Door:
         given = np.asarray(arms)
         if given.ndim != 1:
             raise ShapeError(f"arms of shape {given.shape}; give one label per row")
+        if not given.size:
+            return np.empty(0, np.intp)
         if given.dtype.kind in "iu":
             if self.labels:
                 raise ArmsError(

@@ -53,9 +53,9 @@ def write(path: str | os.PathLike[str], *, description: dict[str, Any], state: d
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            archive.writestr(_DOCUMENT, json.dumps(document))
+            archive.writestr(_member(_DOCUMENT), json.dumps(document))
             for number, array in enumerate(arrays):
-                with archive.open(f"{number}.npy", "w", force_zip64=True) as member:
+                with archive.open(_member(f"{number}.npy"), "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
         os.replace(partial, target)
     finally:
@@ -68,7 +68,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         with zipfile.ZipFile(path) as archive:
             document = json.loads(archive.read(_DOCUMENT))
             if not isinstance(document, dict) or document.get("format") != FORMAT:
-                raise SavedFileError(f"{path} was not written by treebandit; give a file that agent.save wrote")
+                raise SavedFileError(
+                    f"{path} was not written by treebandit; give a file that agent.save wrote"
+                )
             if document["version"] > VERSION:
                 raise SavedFileError(
                     f"{path} has format version {document['version']}, this treebandit reads up to {VERSION}; "
@@ -79,6 +81,13 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         raise SavedFileError(
             f"{path} is damaged or was not written by treebandit ({error}); give a file that agent.save wrote"
         ) from error
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """A member without a date, so that equal agents give equal files."""
+    member = zipfile.ZipInfo(name)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    return member
 
 
 def _take_out(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
@@ -115,7 +124,9 @@ def _class(name: str) -> Any:
         for room in map(import_module, _ROOMS):
             if name in room.__all__:
                 return getattr(room, name)
-        raise SavedFileError(f"the file names {name!r}, which this treebandit does not have; install a newer one")
+        raise SavedFileError(
+            f"the file names {name!r}, which this treebandit does not have; install a newer one"
+        )
     if module not in sys.modules:
         raise SavedFileError(f"the file needs {qualified} of {module}; import {module} before loading")
     return getattr(sys.modules[module], qualified)
