@@ -11,9 +11,34 @@ import numpy as np
 from treebandit.bandit import Features, Floats
 from treebandit.errors import MissingExtraError, ParameterError
 from treebandit.trees.forest import Forest, less_or_equal
-from treebandit.trees.limits import check_limits
+from treebandit.trees.limits import check_limits, check_options
 
 _DEFAULT_LEFT, _MISSING_KIND, _MISSING_NAN = 2, 12, 8
+
+_REFUSED = [
+    "app",
+    "application",
+    "boost",
+    "boost_from_average",
+    "boosting",
+    "boosting_type",
+    "cat_column",
+    "cat_feature",
+    "categorical_column",
+    "categorical_feature",
+    "categorical_features",
+    "eta",
+    "linear_tree",
+    "linear_trees",
+    "loss",
+    "num_class",
+    "num_classes",
+    "objective",
+    "objective_type",
+    "reg_sqrt",
+    "shrinkage_rate",
+    "zero_as_missing",
+]
 
 
 @dataclass(frozen=True)
@@ -22,7 +47,7 @@ class LightGBMTrees:
 
     mode: 'boosting', or 'forest' (LightGBM's `boosting="rf"`, where each tree sees `bagging_fraction` of the rows).
     max_depth: None for no limit; LightGBM also stops at `num_leaves`, 31 by its own default: see `options`.
-    options: any further parameter of `lightgbm.train`, by its own name.
+    options: any further parameter of `lightgbm.train`, by its own name, but for those that change what a tree is.
     """
 
     n_trees: int = 100
@@ -36,6 +61,7 @@ class LightGBMTrees:
 
     def __post_init__(self) -> None:
         check_limits(self, learning_rate=self.learning_rate)
+        check_options(self, self.options, _REFUSED)
         if self.mode not in ("boosting", "forest"):
             raise ParameterError(f"LightGBMTrees(mode={self.mode!r}); choose 'boosting' or 'forest'")
 
@@ -64,7 +90,9 @@ class LightGBMTrees:
         base = float(np.mean(targets))
         data = lightgbm.Dataset(features, np.asarray(targets) - base, params={"verbosity": -1})
         booster = lightgbm.train(parameters, data, self.n_trees)
-        return read_booster(booster, base=base, learning_rate=parameters["learning_rate"] if boosting else 0.0)
+        return read_booster(
+            booster, base=base, learning_rate=parameters["learning_rate"] if boosting else 0.0
+        )
 
 
 def read_booster(booster: Any, *, base: float, learning_rate: float) -> Forest:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
 
 from treebandit.errors import ParameterError
 
@@ -41,3 +42,13 @@ def check_limits(learner: Sized, *, learning_rate: float | None = None, fewest_i
         raise ParameterError(f"{name}(threads={learner.threads!r}); at least 1 is needed")
     if learning_rate is not None and not 0 < learning_rate <= 1:
         raise ParameterError(f"{name}(learning_rate={learning_rate!r}); expected a number in (0, 1]")
+
+
+def check_options(learner: object, options: Mapping[str, Any], refused: Collection[str]) -> None:
+    """Raise a ParameterError for an option that would make of the trees what their leaf statistics do not hold."""
+    for name in options:
+        if name in refused:
+            raise ParameterError(
+                f"{type(learner).__name__}(options={{{name!r}: {options[name]!r}}}); only plain regression trees with "
+                f"squared error have the leaves that are measured here, so leave {name} out"
+            )

@@ -12,7 +12,9 @@ from treebandit.bandit import Features, Floats
 from treebandit.errors import MissingExtraError
 from treebandit.trees import ubjson
 from treebandit.trees.forest import Forest
-from treebandit.trees.limits import check_limits
+from treebandit.trees.limits import check_limits, check_options
+
+_REFUSED = ("booster", "eta", "multi_strategy", "num_class", "num_parallel_tree", "objective")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class XGBoostTrees:
     """Boosted trees of XGBoost with squared error; the defaults are the paper's, the rest XGBoost's own.
 
     max_depth: None for no limit. min_samples_leaf: XGBoost's `min_child_weight` (squared error: one per row).
-    options: any further parameter of `xgboost.train`, by its own name.
+    options: any further parameter of `xgboost.train`, by its own name, but for those that change what a tree is.
     """
 
     n_trees: int = 100
@@ -32,6 +34,7 @@ class XGBoostTrees:
 
     def __post_init__(self) -> None:
         check_limits(self, learning_rate=self.learning_rate)
+        check_options(self, self.options, _REFUSED)
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Boost `n_trees` trees on (n, d) features and (n,) targets."""
