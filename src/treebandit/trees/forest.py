@@ -155,7 +155,8 @@ class Forest:
 def less_or_equal(threshold: ArrayLike) -> NDArray[np.float32]:
     """The float32 t' such that x >= t' for a float32 x exactly when not x <= threshold (a float64)."""
     exact = np.asarray(threshold, np.float64)
-    below = exact.astype(np.float32)
+    with np.errstate(over="ignore"):
+        below = exact.astype(np.float32)
     below = np.where(below.astype(np.float64) > exact, np.nextafter(below, np.float32(-np.inf)), below)
     return np.nextafter(below, np.float32(np.inf))
 
