@@ -9,12 +9,12 @@ from treebandit.trees import RandomForestTrees
 JOBS, WORKERS = 4, 5
 
 
-def main(rounds=300):
+def main(rounds=200):
     random = np.random.default_rng(3)
     jobs, workers = (grid.ravel() for grid in np.meshgrid(range(JOBS), range(WORKERS), indexing="ij"))
     best_pairs = Assignment(jobs, workers)
     skill = random.random((WORKERS, 3))  # the truth that the agent does not know: worker x kind of job
-    agent = TETS(RandomForestTrees(n_trees=50), random_start="rounds", seed=3)
+    agent = TETS(RandomForestTrees(n_trees=30), random_start="rounds", seed=3)
     regrets = []
     for _ in range(rounds):
         kinds = random.integers(3, size=JOBS)

@@ -22,10 +22,10 @@ LINKS = pd.DataFrame(
 )
 
 
-def main(rounds=200):
+def main(rounds=150):
     random = np.random.default_rng(1)
     shortest_path = ShortestPath(LINKS["from"], LINKS["to"], source="home", target="server")
-    agent = TETS(RandomForestTrees(n_trees=50), random_start="rounds", seed=1)
+    agent = TETS(RandomForestTrees(n_trees=30), random_start="rounds", seed=1)
     regrets = []
     for _ in range(rounds):
         contexts = LINKS[["medium", "km"]].assign(load=random.random(len(LINKS)))

@@ -1,3 +1,4 @@
+import re
 import runpy
 from pathlib import Path
 
@@ -12,3 +13,11 @@ def test_examples_run_and_learn(name, capsys):
     first, last = runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]()
     assert last < 0.6 * first
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_the_navigation_page_runs_as_printed():
+    page = (EXAMPLES.parent / "docs" / "navigation.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "docs/navigation.md", "exec"), {})

@@ -1,14 +1,17 @@
 import os
+from functools import partial
 
 import numpy as np
 import pytest
 from small_roads import SQUARE, network
 
 from treebandit.bandit import Environment, play_round
-from treebandit.datasets.roads import read_roads
-from treebandit.environments import Navigation
+from treebandit.checks import check_environment
+from treebandit.datasets.roads import random_pairs, read_roads
+from treebandit.environments import Delayed, Navigation
 from treebandit.environments.navigation import INSTANCES, NAMES
 from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, RoadsError
+from treebandit.experiments.spec import load_study
 
 HOURS = [3 * 3600.0, 8 * 3600.0]
 
@@ -225,3 +228,29 @@ def test_the_two_instances_are_as_documented(luxembourg, name, edges, seconds):
         assert len(path) == length
         assert environment.expected_times(hour * 3600.0)[path].sum() == pytest.approx(time, rel=0.05)
     assert all(regret >= 0 for *_, regret in on_the_day(environment, rounds=5))
+
+
+def test_the_random_pairs_of_the_study_are_drawn_as_it_says(luxembourg):
+    study = load_study("navigation-random")
+    pairs = [(table["start"], table["end"]) for table in study.environments]
+    assert pairs == random_pairs(luxembourg, 20, apart=6000, seed=0)
+
+
+def test_the_study_has_the_two_instances():
+    study = load_study("paper-navigation")
+    assert {table["name"]: (table["start"], table["end"]) for table in study.environments} == INSTANCES
+
+
+def test_contracts_hold_with_and_without_closures():
+    town = partial(Navigation, "B2", "K3", roads="small-town", seed=0)
+    check_environment(town)
+    check_environment(partial(town, closures={"B2B3": [2, 4]}))
+
+
+def test_rewards_may_come_late(square):
+    environment = Delayed(Navigation("a", "d", roads=square, seed=0), batch=3)
+    seen = []
+    for _ in range(3):
+        this = environment.observe()
+        seen.append(environment.pull(this.oracle(-np.ones(6))).feedback)
+    assert [len(feedback.rewards) for feedback in seen] == [0, 0, 6]
