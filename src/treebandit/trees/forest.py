@@ -157,8 +157,8 @@ def less_or_equal(threshold: ArrayLike) -> NDArray[np.float32]:
     exact = np.asarray(threshold, np.float64)
     with np.errstate(over="ignore"):
         below = exact.astype(np.float32)
-    below = np.where(below.astype(np.float64) > exact, np.nextafter(below, np.float32(-np.inf)), below)
-    return np.nextafter(below, np.float32(np.inf))
+        below = np.where(below.astype(np.float64) > exact, np.nextafter(below, np.float32(-np.inf)), below)
+        return np.nextafter(below, np.float32(np.inf))
 
 
 def _column_bits(n_features: int) -> int:

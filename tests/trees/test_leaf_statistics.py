@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees.library import fit, tables
+from trees.slow_leaves import SlowLeaves
+
+from treebandit.errors import ParameterError, ShapeError
+from treebandit.trees import (
+    ExtraTrees,
+    Forest,
+    LeafStatistics,
+    LightGBMTrees,
+    RandomForestTrees,
+    XGBoostTrees,
+)
+
+learners = st.sampled_from(
+    [
+        XGBoostTrees(n_trees=11, max_depth=4),
+        XGBoostTrees(n_trees=1, max_depth=None, learning_rate=1.0),
+        RandomForestTrees(n_trees=12, max_depth=None),
+        ExtraTrees(n_trees=3),
+        LightGBMTrees(n_trees=5),
+        LightGBMTrees(n_trees=4, mode="forest"),
+    ]
+)
+outputs = st.sampled_from(["library", "average"])
+
+
+def assert_alike(leaves, slow, rows, targets):
+    scale = max(1.0, float(np.abs(targets).max()))
+    mean, variance, count = np.array(slow.estimate(rows)).T
+    estimate = leaves.estimate(rows)
+    np.testing.assert_allclose(estimate.mean, mean, rtol=1e-9, atol=1e-9 * scale)
+    np.testing.assert_allclose(estimate.variance, variance, rtol=1e-9, atol=1e-12 * scale**2)
+    np.testing.assert_array_equal(estimate.count, count)
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables(), learners, outputs)
+def test_statistics_are_those_of_the_appendix(table, learner, output):
+    forest = learner.fit(table.features, table.targets, seed=0)
+    leaves = LeafStatistics.measure(forest, table.features, table.targets, output=output)
+    slow = SlowLeaves(forest, table.features, table.targets, output=output)
+    assert_alike(leaves, slow, table.features, table.targets)
+    assert_alike(leaves, slow, table.others, table.targets)
+
+
+@settings(deadline=None, max_examples=40)
+@given(tables(), outputs)
+def test_out_of_bag_rows_alone_count_where_asked(table, output):
+    forest = RandomForestTrees(n_trees=12).fit(table.features, table.targets, seed=1)
+    leaves = LeafStatistics.measure(forest, table.features, table.targets, output=output, out_of_bag=True)
+    slow = SlowLeaves(forest, table.features, table.targets, output=output, in_bag=forest.in_bag)
+    assert_alike(leaves, slow, table.features, table.targets)
+
+
+@settings(deadline=None, max_examples=40)
+@given(tables(), learners, outputs, st.integers(1, 30))
+def test_rows_that_no_tree_was_grown_on(table, learner, output, held):
+    """Leaves that none or one of them reaches keep the library's output and take the tree's variance."""
+    held = min(held, len(table.targets))
+    forest = learner.fit(table.features, table.targets, seed=0)
+    rows, targets = table.others[:held].copy(), table.targets[:held][::-1].copy()
+    leaves = LeafStatistics.measure(forest, rows, targets, output=output)
+    slow = SlowLeaves(forest, rows, targets, output=output)
+    assert_alike(leaves, slow, table.features, table.targets)
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables(), learners, outputs, st.data())
+def test_after_any_updates_they_equal_a_recomputation(table, learner, output, data):
+    start = data.draw(st.integers(0, len(table.targets)), label="rows measured")
+    forest = learner.fit(table.features, table.targets, seed=0)
+    leaves = LeafStatistics.measure(forest, table.features[:start], table.targets[:start], output=output)
+    slow = SlowLeaves(forest, table.features[:start], table.targets[:start], output=output)
+    targets = np.resize(table.targets, len(table.others))
+    at = 0
+    while at < len(targets):
+        size = data.draw(st.integers(1, 20), label="rows of an update")
+        for each in (leaves, slow):
+            each.update(table.others[at : at + size].copy(), targets[at : at + size])
+        at += size
+    assert_alike(leaves, slow, table.features, table.targets)
+    assert_alike(leaves, slow, table.others, table.targets)
+
+
+@settings(deadline=None, max_examples=30)
+@given(tables(), learners)
+def test_averages_do_not_depend_on_when_rows_came(table, learner):
+    forest = learner.fit(table.features, table.targets, seed=0)
+    half = len(table.targets) // 2
+    whole = LeafStatistics.measure(forest, table.features, table.targets, output="average")
+    parts = LeafStatistics.measure(forest, table.features[:half], table.targets[:half], output="average")
+    parts.update(table.features[half:], table.targets[half:])
+    reached = np.unique(forest.find_leaves(table.features))
+    known = reached[whole.table[reached, 2] >= 2]
+    np.testing.assert_allclose(parts.table[known], whole.table[known], rtol=1e-9, atol=1e-9)
+
+
+def test_prefixes_are_the_staged_predictions_of_xgboost():
+    import xgboost
+
+    random = np.random.default_rng(0)
+    features = random.standard_normal((60, 3)).astype(np.float32)
+    targets = features[:, 0] * 2 + random.standard_normal(60)
+    fitted = fit(XGBoostTrees(n_trees=8, max_depth=3), features, targets)
+    data = xgboost.DMatrix(features, nthread=1)
+    leaves = fitted.find_leaves(features)
+    variance = np.zeros(60)
+    for tree in range(8):
+        if tree:
+            prefix = fitted.model.predict(data, iteration_range=(0, tree)).astype(float)
+        else:
+            prefix = np.full(60, targets.astype(np.float32).mean(dtype=float))
+        suggested = 0.3 * (targets - prefix)
+        for i, leaf in enumerate(leaves[:, tree]):
+            mates = suggested[leaves[:, tree] == leaf]
+            variance[i] += mates.var(ddof=1) / len(mates)
+    estimate = LeafStatistics.measure(fitted.forest, features, targets).estimate(features)
+    np.testing.assert_allclose(estimate.variance, variance, rtol=1e-5)
+
+
+def test_a_bagged_variance_is_that_of_the_targets_over_n_squared():
+    features = np.zeros((5, 1), np.float32)
+    targets = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
+    forest = ExtraTrees(n_trees=4).fit(features, targets, seed=0)
+    estimate = LeafStatistics.measure(forest, features, targets).estimate(features[:1])
+    assert estimate.mean[0] == pytest.approx(4.0)
+    assert estimate.variance[0] == pytest.approx(4 * targets.var(ddof=1) / 16 / 5)
+    assert estimate.count[0] == 20
+
+
+def test_what_cannot_be_measured_is_refused():
+    features, targets = np.zeros((6, 1), np.float32), np.arange(6.0)
+    boosted = XGBoostTrees(n_trees=2).fit(features, targets, seed=0)
+    with pytest.raises(ParameterError, match="'median'; choose 'library' or 'average'"):
+        LeafStatistics.measure(boosted, features, targets, output="median")
+    with pytest.raises(ParameterError, match="no out-of-bag rows"):
+        LeafStatistics.measure(boosted, features, targets, out_of_bag=True)
+    bagged = RandomForestTrees(n_trees=2).fit(features, targets, seed=0)
+    with pytest.raises(ShapeError, match="4 rows to measure, but the trees were grown on 6"):
+        LeafStatistics.measure(bagged, features[:4], targets[:4], out_of_bag=True)
+
+
+def test_the_bags_are_not_kept():
+    features, targets = np.zeros((6, 1), np.float32), np.arange(6.0)
+    forest = RandomForestTrees(n_trees=2).fit(features, targets, seed=0)
+    leaves = LeafStatistics.measure(forest, features, targets, out_of_bag=True)
+    assert isinstance(leaves.forest, Forest)
+    assert leaves.forest.in_bag is None

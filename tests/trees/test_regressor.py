@@ -1,0 +1,162 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import check_estimator
+
+from treebandit.errors import ParameterError
+from treebandit.trees import (
+    ExtraTrees,
+    LeafStatistics,
+    LightGBMTrees,
+    RandomForestTrees,
+    TreeEnsembleRegressor,
+    XGBoostTrees,
+)
+
+
+@pytest.fixture
+def data():
+    random = np.random.default_rng(0)
+    features = random.standard_normal((200, 3)).astype(np.float32)
+    return features, np.where(features[:, 0] > 0, 2.0, -1.0) + 0.2 * random.standard_normal(200)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "trees",
+    [
+        XGBoostTrees(n_trees=10),
+        RandomForestTrees(n_trees=10),
+        ExtraTrees(n_trees=10),
+        LightGBMTrees(n_trees=10),
+    ],
+    ids=lambda trees: type(trees).__name__,
+)
+def test_scikit_learns_own_checks_pass(trees):
+    results = check_estimator(TreeEnsembleRegressor(trees), on_fail=None, on_skip=None)
+    assert len(results) > 40
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")}
+    assert not failed
+    # scikit-learn looks at array libraries only where its environment variable asks for it.
+    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
+
+
+@pytest.mark.parametrize("statistics", ["all", "held_out", "out_of_bag"])
+@pytest.mark.parametrize("leaf_output", ["library", "average"])
+def test_it_predicts_and_knows_how_sure_it_is(data, statistics, leaf_output):
+    features, targets = data
+    model = TreeEnsembleRegressor(
+        RandomForestTrees(n_trees=20, max_depth=4),
+        statistics=statistics,
+        leaf_output=leaf_output,
+        random_state=0,
+    ).fit(features, targets)
+    mean, deviation = model.predict(features, return_std=True)
+    assert np.mean((mean - targets) ** 2) < 0.2 * np.var(targets)
+    assert (deviation >= 0).all()
+    np.testing.assert_array_equal(deviation, np.sqrt(model.estimate(features).variance))
+    np.testing.assert_array_equal(mean, model.predict(features))
+
+
+def test_it_is_the_leaf_statistics_and_no_more(data):
+    features, targets = data
+    model = TreeEnsembleRegressor(XGBoostTrees(n_trees=7), random_state=3).fit(features, targets)
+    seed = np.random.RandomState(3).randint(2**31 - 1)
+    leaves = LeafStatistics.measure(
+        XGBoostTrees(n_trees=7).fit(features, targets, seed=seed), features, targets
+    )
+    expected = leaves.estimate(features)
+    mean, deviation = model.predict(features, return_std=True)
+    np.testing.assert_array_equal(mean, expected.mean)
+    np.testing.assert_array_equal(deviation, np.sqrt(expected.variance))
+
+
+def test_held_out_rows_grow_no_tree(data):
+    features, targets = data
+    model = TreeEnsembleRegressor(
+        XGBoostTrees(n_trees=3), statistics="held_out", held_out_share=0.25, random_state=0
+    ).fit(features, targets)
+    assert (model.estimate(features).count <= 3 * 50).all()
+    assert model.leaves_.table[0, 2] <= 50
+
+
+def test_partial_fit_fits_first_and_then_updates_leaves(data):
+    features, targets = data
+    model = TreeEnsembleRegressor(XGBoostTrees(n_trees=5), random_state=0).partial_fit(
+        features[:150], targets[:150]
+    )
+    other = TreeEnsembleRegressor(XGBoostTrees(n_trees=5), random_state=0).fit(features[:150], targets[:150])
+    np.testing.assert_array_equal(model.predict(features), other.predict(features))
+    trees = model.leaves_.forest
+    model.partial_fit(features[150:], targets[150:])
+    assert model.leaves_.forest is trees
+    other.leaves_.update(features[150:], targets[150:])
+    np.testing.assert_array_equal(model.predict(features), other.predict(features))
+    assert model.estimate(features[:1]).count[0] > 5
+
+
+def test_the_same_random_state_gives_the_same_model(data):
+    features, targets = data
+    first, second, other = (
+        TreeEnsembleRegressor(RandomForestTrees(n_trees=5), random_state=seed).fit(features, targets)
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first.predict(features), second.predict(features))
+    assert (first.predict(features) != other.predict(features)).any()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_bring_their_names(data, frame):
+    features, targets = data
+    table = frame(dict(zip("abc", features.T.astype(float), strict=True)))
+    model = TreeEnsembleRegressor(XGBoostTrees(n_trees=3), random_state=0).fit(table, targets)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert model.n_features_in_ == 3
+    plain = TreeEnsembleRegressor(XGBoostTrees(n_trees=3), random_state=0).fit(features, targets)
+    np.testing.assert_array_equal(model.predict(table), plain.predict(features))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(table[["b", "a", "c"]])
+
+
+def test_missing_values_are_allowed(data):
+    features, targets = data
+    features[::3, 1] = np.nan
+    mean, deviation = (
+        TreeEnsembleRegressor(XGBoostTrees(n_trees=3))
+        .fit(features, targets)
+        .predict(np.full((2, 3), np.nan), return_std=True)
+    )
+    assert np.isfinite(mean).all()
+    assert np.isfinite(deviation).all()
+
+
+def test_it_lives_in_scikit_learn(data):
+    features, targets = data
+    model = TreeEnsembleRegressor(XGBoostTrees(n_trees=10), random_state=0)
+    assert cross_val_score(clone(model), features, targets, cv=3).min() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"leaf_output": "median"}, "leaf_output='median'"),
+        ({"statistics": "some"}, "statistics='some'"),
+        ({"held_out_share": 1.0}, "held_out_share=1.0"),
+        ({"trees": "forest"}, "trees='forest'"),
+        ({"trees": XGBoostTrees}, "trees="),
+    ],
+)
+def test_bad_arguments_are_named_by_fit(data, arguments, named):
+    with pytest.raises(ParameterError, match=named):
+        TreeEnsembleRegressor(**arguments).fit(*data)
+
+
+def test_an_unfitted_model_says_so(data):
+    with pytest.raises(NotFittedError):
+        TreeEnsembleRegressor().predict(data[0])
+    with pytest.raises(NotFittedError):
+        TreeEnsembleRegressor().estimate(data[0])

@@ -1,0 +1,79 @@
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from trees.library import assert_same_leaves, assert_same_predictions, depths, fit, tables, tree_numbers
+
+from treebandit.errors import MissingExtraError, ParameterError
+from treebandit.trees import XGBoostTrees
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables(), tree_numbers, depths)
+def test_leaves_and_predictions_are_the_librarys(table, n_trees, max_depth):
+    fitted = fit(XGBoostTrees(n_trees=n_trees, max_depth=max_depth), table.features, table.targets)
+    assert fitted.forest.n_trees == n_trees
+    for rows in (table.features, table.others):
+        assert_same_leaves(fitted, rows)
+        assert_same_predictions(fitted, rows, table.targets)
+
+
+@pytest.mark.parametrize(
+    "options", [{"subsample": 0.5}, {"grow_policy": "lossguide", "max_leaves": 7}, {"max_bin": 16}]
+)
+def test_options_reach_the_library(options):
+    random = np.random.default_rng(0)
+    features = random.standard_normal((80, 3)).astype(np.float32)
+    targets = features[:, 0] + random.standard_normal(80)
+    fitted = fit(XGBoostTrees(n_trees=12, options=options), features, targets)
+    assert_same_leaves(fitted, features)
+    assert_same_predictions(fitted, features, targets)
+    plain = XGBoostTrees(n_trees=12).fit(features, targets, seed=0)
+    assert np.abs(plain.predict(features) - fitted.forest.predict(features)).max() > 1e-3
+
+
+def test_a_column_that_is_present_or_missing_splits_on_that():
+    features = np.array([[1.0], [np.nan]] * 10, np.float32)
+    targets = np.array([0.0, 1.0] * 10)
+    fitted = fit(XGBoostTrees(n_trees=30), features, targets)
+    assert_same_leaves(fitted, features)
+    np.testing.assert_allclose(fitted.forest.predict(features), targets, atol=0.01)
+
+
+def test_base_is_the_mean_and_the_rate_is_noted():
+    targets = np.array([1.0, 2.0, 3.0, 6.0])
+    forest = XGBoostTrees(n_trees=2, learning_rate=0.25).fit(np.ones((4, 1), np.float32), targets, seed=0)
+    assert forest.base == pytest.approx(3.0)
+    assert forest.learning_rate == 0.25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"n_trees": 0}, "n_trees=0"),
+        ({"max_depth": 0}, "max_depth=0"),
+        ({"min_samples_leaf": 1}, "min_samples_leaf=1"),
+        ({"threads": 0}, "threads=0"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0"),
+        ({"learning_rate": 1.5}, "learning_rate=1.5"),
+    ],
+)
+def test_bad_limits_are_named(arguments, named):
+    with pytest.raises(ParameterError, match=named):
+        XGBoostTrees(**arguments)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"booster": "dart"}, {"booster": "gblinear"}, {"objective": "reg:absoluteerror"}, {"eta": 0.1}],
+)
+def test_options_that_do_not_give_squared_error_trees_are_refused(options):
+    with pytest.raises(ParameterError, match="options"):
+        XGBoostTrees(options=options)
+
+
+def test_a_missing_library_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(MissingExtraError, match=r"treebandit\[xgboost\]"):
+        XGBoostTrees().fit(np.zeros((4, 1), np.float32), np.zeros(4), seed=0)
