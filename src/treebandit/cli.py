@@ -48,8 +48,12 @@ def main() -> None:
 def run(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="A shipped study's name, or a TOML file.")],
     into: Into,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds 0 to N-1 instead of the study's.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds a run instead of the study's.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Seeds 0 to N-1 instead of the study's.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, metavar="T", help="Rounds a run instead of the study's.")
+    ] = None,
     only_agent: Annotated[
         Names | None, typer.Option(metavar="NAME", help="Only this one; repeatable.")
     ] = None,
@@ -61,7 +65,12 @@ def run(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes, one thread each; by default one per core.", show_default=False),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Processes, one thread each; by default one per core.",
+            show_default=False,
+        ),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler that plays the runs instead.")
@@ -71,10 +80,10 @@ def run(
         typer.Option(metavar="FOLDER", help="Road network and traversals.", envvar="TREEBANDIT_ROADS"),
     ] = None,
 ) -> None:
-    """Play all runs of a study that DIR does not hold yet, and show the table.
+    """Play the runs of a study, and show the table.
 
-    Stop it at any time; the same command goes on where it was. A failed run is shown with its traceback, the
-    others go on, and the exit code is 1.
+    What DIR holds already is skipped. Stop it at any time; the same command goes on where it was. A failed
+    run is shown with its traceback, the others go on, and the exit code is 1.
     """
     from rich.console import Console
 
@@ -119,7 +128,10 @@ def report(
         Path | None, typer.Option(metavar="FOLDER", help="Write the figures as SVG and PNG.")
     ] = None,
 ) -> None:
-    """Show the table of a folder of records: mean ± sd of the final regret, CPU seconds a run."""
+    """Show the table of a folder of records, and write the page and figures.
+
+    The table: mean ± sd of the final regret and CPU seconds a run, with the paper's figures beside.
+    """
     from rich.console import Console
 
     from treebandit import reports
@@ -138,7 +150,7 @@ def report(
 
 @app.command()
 def data() -> None:
-    """Show the data sets that come with the package, and verify their checksums."""
+    """Show the shipped data sets, and verify their checksums."""
     from rich.console import Console
     from rich.table import Table
 

@@ -13,6 +13,8 @@ from treebandit.datasets import LabelledTable, load, read_labelled
 from treebandit.errors import InputError, ParameterError, ShapeError
 from treebandit.oracles import best_arm
 
+BLOCK = 256
+
 
 @dataclass(eq=False)
 class Classification:
@@ -47,6 +49,7 @@ class Classification:
         self._arms = np.arange(len(table.classes), dtype=np.intp)
         self._arms.setflags(write=False)
         self._oracle = partial(best_arm, random=ties)
+        self._block = self._contexts[:0]
         self._noise = noise
         self._round = 0
         self._pulled = True
@@ -63,17 +66,22 @@ class Classification:
                 raise InputError(f"all {self.horizon} rows have been shown; make a new environment to go on")
             self._round += 1
             self._pulled = False
-        contexts = self._contexts[self._round - 1 : self._round].repeat(len(self._arms), axis=0)
+        arms = len(self._arms)
+        place = (self._round - 1) % BLOCK
+        if place == 0:
+            self._block = self._contexts[self._round - 1 :][:BLOCK].repeat(arms, axis=0)
+        contexts = self._block[place * arms : (place + 1) * arms]
         return Round(Candidates(contexts, self._arms, self.columns), self._oracle)
 
     def pull(self, choice: Indices) -> Outcome:
         """The reward of the one arm chosen, (1,), and its expected regret."""
         if self._pulled:
             raise InputError("a choice without a round; call observe before every pull")
-        if len(choice) != 1 or not 0 <= choice[0] < len(self._arms):
+        arm = int(choice[0]) if len(choice) == 1 else -1
+        if not 0 <= arm < len(self._arms):
             raise ShapeError(f"choice {choice}; choose exactly one of the {len(self._arms)} rows")
         self._pulled = True
-        right = choice[0] == self._labels[self._round - 1]
+        right = arm == self._labels[self._round - 1]
         regret = 0.0 if right else 1.0 - 2.0 * self.flip_noise
         return Outcome(np.array([self._reward(float(right))]), regret)
 

@@ -73,16 +73,16 @@ class TimedAgent:
 
 
 class _Log:
-    """One row per round, in arrays made once."""
+    """One row per round."""
 
-    def __init__(self, rounds: int) -> None:
+    def __init__(self) -> None:
         self.arms: list[Indices] = []
         self.rewards: list[Floats] = []
-        self.numbers = np.zeros((4, rounds))
+        self.numbers: list[tuple[float, float, float, float]] = []
 
     def frame(self) -> pl.DataFrame:
         """The log as a record's frame."""
-        regret, choosing, learning, rebuilding = self.numbers
+        regret, choosing, learning, rebuilding = np.array(self.numbers).T
         return pl.DataFrame(
             {
                 "round": np.arange(1, len(regret) + 1, dtype=np.int32),
@@ -103,14 +103,14 @@ def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -
     environment = build_environment(spec.environment, seed=environment_seed)
     agent = build_agent(spec.agent, seed=agent_seed)
     rounds = _count_rounds(spec, environment)
-    timed, log = TimedAgent(agent), _Log(rounds)
+    timed, log = TimedAgent(agent), _Log()
     started, wall, cpu = datetime.now(UTC), time.perf_counter(), time.process_time()
     for position in range(rounds):
         choice, outcome = play_round(timed, environment)
         arms = timed.shown.arms if timed.shown is not None else None
         log.arms.append(choice if arms is None else arms[choice])
         log.rewards.append(outcome.rewards)
-        log.numbers[:, position] = outcome.regret, timed.choosing, timed.learning, timed.rebuilding
+        log.numbers.append((outcome.regret, timed.choosing, timed.learning, timed.rebuilding))
         if progress is not None and position % PROGRESS_EVERY == 0:
             progress(position, rounds)
     duration, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu

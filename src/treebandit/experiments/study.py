@@ -130,7 +130,7 @@ class DaskCluster:
 
         if not self._futures:
             return []
-        with contextlib.suppress(TimeoutError):
+        with self._client.as_current(), contextlib.suppress(TimeoutError):
             wait(list(self._futures), timeout=timeout, return_when="FIRST_COMPLETED")
         done = [future for future in self._futures if future.done()]
         return [self._collect(future, self._futures.pop(future)) for future in done]

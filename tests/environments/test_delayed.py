@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treebandit.bandit import play_round
+from treebandit.environments import Classification, Delayed, DescribedArms
+from treebandit.errors import InputError, ParameterError
+
+
+class Recorder:
+    """Chooses at random; keeps what it chose and what it learned."""
+
+    def __init__(self):
+        self.random, self.shown, self.learned, self.at = np.random.default_rng(0), [], [], []
+
+    def score(self, candidates):
+        self.shown.append(candidates)
+        return self.random.random(len(candidates))
+
+    def learn(self, chosen, rewards):
+        self.learned.append((chosen, rewards))
+        self.at.append(len(self.shown))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 120))
+def test_no_reward_is_seen_before_its_batch(batch, rounds):
+    environment, agent = Delayed(Classification("mushroom", seed=1), batch=batch), Recorder()
+    played = [play_round(agent, environment) for _ in range(rounds)]
+    assert agent.at == list(range(batch, rounds + 1, batch))
+    for number, (chosen, rewards) in enumerate(agent.learned):
+        part = range(number * batch, (number + 1) * batch)
+        assert rewards.tolist() == [played[i][1].rewards[0] for i in part]
+        assert chosen.arms.tolist() == [int(played[i][0][0]) for i in part]
+        for row, i in enumerate(part):
+            np.testing.assert_array_equal(chosen.contexts[row], agent.shown[i].contexts[chosen.arms[row]])
+
+
+def test_regret_and_rounds_are_those_of_the_environment_inside():
+    plain, late = Classification("shuttle", seed=2), Delayed(Classification("shuttle", seed=2), batch=7)
+    assert late.horizon == plain.horizon
+    assert late.columns == plain.columns
+    for _ in range(50):
+        one, other = play_round(Recorder(), plain), play_round(Recorder(), late)
+        assert one[1].regret == other[1].regret
+        assert one[1].rewards == other[1].rewards
+
+
+def test_several_rows_a_round_and_no_arm_labels():
+    environment, agent = Delayed(DescribedArms(slots=3, seed=0), batch=4), Recorder()
+    for _ in range(8):
+        play_round(agent, environment)
+    assert [len(rewards) for _, rewards in agent.learned] == [12, 12]
+    assert all(chosen.arms is None and len(chosen) == 12 for chosen, _ in agent.learned)
+    assert environment.horizon is None
+
+
+def test_wrong_use():
+    for batch in (0, 2.5, True):
+        with pytest.raises(ParameterError, match="batch is"):
+            Delayed(Classification("mushroom"), batch=batch)
+    with pytest.raises(InputError, match="call observe"):
+        Delayed(Classification("mushroom")).pull(np.array([0]))

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+from treebandit.environments import DescribedArms, Synthetic
+from treebandit.errors import InputError, ParameterError, ShapeError
+
+PROBLEMS = [
+    Synthetic("linear", seed=1),
+    Synthetic("linear", rewards="continuous", noise=0.3, seed=1),
+    Synthetic("interactions", features=10, seed=1),
+    Synthetic("interactions", rewards="continuous", drift=1.0, change_every=100, seed=1),
+    DescribedArms(seed=1),
+    DescribedArms(slots=4, rewards="continuous", seed=1),
+]
+
+
+def truth(environment, candidates):
+    if isinstance(environment, Synthetic):
+        return environment.means(candidates.contexts[0])
+    return environment.means(candidates.contexts)
+
+
+@pytest.mark.parametrize("environment", PROBLEMS, ids=repr)
+def test_regret_and_rewards_follow_the_true_means(environment):
+    random, errors = np.random.default_rng(0), []
+    slots = getattr(environment, "slots", 1)
+    for _ in range(1500):
+        this_round = environment.observe()
+        means = truth(environment, this_round.candidates)
+        choice = this_round.oracle(random.random(len(means)))
+        outcome = environment.pull(choice)
+        assert len(choice) == len(outcome.rewards) == slots
+        assert outcome.regret == pytest.approx(np.sort(means)[-slots:].sum() - means[choice].sum(), abs=1e-9)
+        errors.extend(outcome.rewards - means[choice])
+    assert np.mean(errors) == pytest.approx(0.0, abs=4 * np.std(errors) / np.sqrt(len(errors)))
+    best = this_round.oracle(truth(environment, environment.observe().candidates))
+    assert environment.pull(best).regret == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [Synthetic, DescribedArms])
+def test_one_seed_one_problem_whatever_is_chosen(make):
+    one, other, third = make(seed=5), make(seed=5), make(seed=6)
+    for position in range(20):
+        contexts = one.observe().candidates.contexts
+        np.testing.assert_array_equal(contexts, other.observe().candidates.contexts)
+        assert (contexts != third.observe().candidates.contexts).any()
+        one.pull(np.array([0]))
+        other.pull(np.array([position % 3]))
+        third.pull(np.array([0]))
+
+
+def test_only_the_informative_features_matter():
+    environment = Synthetic("interactions", features=6, informative=2, seed=0)
+    row = np.float32([0.5, -0.5, 0.1, 0.2, 0.3, 0.4])
+    changed = row.copy()
+    changed[2:] *= -3
+    np.testing.assert_array_equal(environment.means(row), environment.means(changed))
+    changed[0] *= -1
+    assert (environment.means(row) != environment.means(changed)).all()
+
+
+def test_arms_swap_their_truths_on_time():
+    environment, row = Synthetic(arms=6, change_every=10, seed=0), np.ones(8, dtype=np.float32)
+    seen = []
+    for _ in range(30):
+        environment.observe()
+        seen.append(tuple(environment.means(row)))
+        environment.pull(np.array([0]))
+    assert len(set(seen[:10])) == len(set(seen[10:20])) == 1
+    assert seen[0] != seen[10]
+    assert sorted(seen[0]) == sorted(seen[10])
+
+
+def test_drift_moves_the_contexts():
+    def centre(drift):
+        environment = Synthetic(drift=drift, seed=0)
+        rows = []
+        for _ in range(600):
+            rows.append(environment.observe().candidates.contexts[0])
+            environment.pull(np.array([0]))
+        return np.linalg.norm(np.mean(rows[400:], axis=0))
+
+    assert centre(3.0) > 5 * centre(0.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [
+        (Synthetic, {"problem": "cubic"}),
+        (Synthetic, {"rewards": "ordinal"}),
+        (Synthetic, {"arms": 0}),
+        (Synthetic, {"informative": 9}),
+        (Synthetic, {"noise": -0.1}),
+        (Synthetic, {"change_every": 0}),
+        (DescribedArms, {"offered": 300}),
+        (DescribedArms, {"slots": 21}),
+    ],
+)
+def test_wrong_arguments(make, arguments):
+    with pytest.raises(ParameterError):
+        make(**arguments)
+
+
+def test_wrong_choices():
+    environment = DescribedArms(slots=2, seed=0)
+    with pytest.raises(InputError, match="call observe"):
+        environment.pull(np.array([0, 1]))
+    environment.observe()
+    for choice in ([0], [1, 1], [0, -1], [0, 20]):
+        with pytest.raises(ShapeError):
+            environment.pull(np.array(choice))

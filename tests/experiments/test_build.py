@@ -1,0 +1,59 @@
+import pytest
+import toys
+
+from treebandit.environments import Classification, Delayed
+from treebandit.errors import StudyError
+from treebandit.experiments.build import build_agent, build_environment, check_table, find_class
+from treebandit.experiments.spec import load_study, shipped_studies
+
+
+def agent(**changes):
+    return {"name": "A", "class": "toys:Means", **changes}
+
+
+def test_an_agent_with_nested_parts_and_its_seed():
+    inner = {"class": "toys:Part", "size": 2, "part": {"class": "toys:Part", "size": 3}}
+    built = build_agent(agent(noise=0.5, inner=inner), seed=7)
+    assert built == toys.Means(noise=0.5, inner=toys.Part(2, toys.Part(3)), seed=7)
+
+
+def test_environments_by_name_and_delayed():
+    table = {"name": "m", "class": "Classification", "data": "mushroom", "batch": 5}
+    late = build_environment(table, seed=3)
+    assert isinstance(late, Delayed)
+    assert late.batch == 5
+    assert isinstance(late.environment, Classification)
+    assert late.environment.seed == 3
+    assert isinstance(build_environment(table, seed=3, delayed=False), Classification)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (agent(nois=1), "agent 'A': unknown key 'nois'; allowed are noise, pause, diary, inner$"),
+        (
+            agent(inner={"class": "toys:Part", "sise": 1}),
+            "agent 'A', inner: unknown key 'sise'; allowed are size",
+        ),
+        (agent(**{"class": "TEUBC"}), "agent 'A': no class 'TEUBC'; .*TEUCB"),
+        (agent(**{"class": "nowhere:Agent"}), "no module 'nowhere'"),
+        (agent(**{"class": "toys:Nobody"}), "module 'toys' has no class 'Nobody'"),
+        (agent(**{"class": 3}), "class is 3"),
+        (agent(batch=3), "belongs to the environment"),
+    ],
+)
+def test_wrong_tables(table, message):
+    with pytest.raises(StudyError, match=message):
+        check_table(table, "agent")
+
+
+def test_the_export_lists_are_the_registry():
+    assert find_class("Classification") is Classification
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_shipped_studies_name_what_exists(name):
+    study = load_study(name)
+    for kind, tables in (("agent", study.agents), ("environment", study.environments)):
+        for table in tables:
+            check_table({key: value for key, value in table.items() if key != "rounds"}, kind)

@@ -1,0 +1,233 @@
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+import toys
+
+from treebandit.errors import StudyError
+from treebandit.experiments import study as study_module
+from treebandit.experiments.records import load_plan, load_runs, read_record
+from treebandit.experiments.spec import load_study, read_study
+from treebandit.experiments.study import execute
+
+TIMES = ["choosing", "learning", "rebuilding"]
+MEANS = {"name": "Means", "class": "toys:Means"}
+
+
+def specs(agents=(MEANS,), environments=("mushroom",), seeds=2, rounds=60):
+    table = {"agents": list(agents), "environments": list(environments), "seeds": seeds, "rounds": rounds}
+    return list(read_study(table, name="s", source="s.toml", folder=Path()).runs())
+
+
+def kinds(events):
+    return sorted(event.kind for event in events if event.kind not in ("started", "progress"))
+
+
+def frames(folder):
+    return {path.stem: read_record(path).frame.drop(TIMES) for path in Path(folder).glob("*.parquet")}
+
+
+def assert_equal_records(one, other):
+    one, other = frames(one), frames(other)
+    assert one.keys() == other.keys()
+    assert len(one) > 0
+    assert all(one[run_id].equals(other[run_id]) for run_id in one)
+
+
+def test_one_and_two_workers_give_the_same_records_and_resume_skips_them(tmp_path):
+    runs = specs(environments=["mushroom", "shuttle"])
+    for workers in (1, 2):
+        assert kinds(execute(runs, tmp_path / str(workers), workers=workers)) == ["finished"] * 4
+    assert_equal_records(tmp_path / "1", tmp_path / "2")
+    assert pl.read_parquet(tmp_path / "1" / "*.parquet").height == 4 * 60
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "2").glob("*.parquet")}
+    assert kinds(execute(runs, tmp_path / "2")) == ["skipped"] * 4
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    assert not list((tmp_path / "2" / ".claims").iterdir())
+
+
+def test_a_changed_spec_makes_new_runs(tmp_path):
+    list(execute(specs(seeds=1), tmp_path))
+    news = list(execute(specs(agents=[{**MEANS, "noise": 0.5}], seeds=1), tmp_path))
+    assert kinds(news) == ["finished"]
+    assert load_runs(tmp_path)["planned"].to_list().count(True) == 1
+    assert load_plan(tmp_path).height == 1
+
+
+def test_a_failing_run_and_a_dying_worker_stop_nobody_else(tmp_path):
+    agents = [
+        {"name": "Broken", "class": "toys:Broken"},
+        {"name": "Deadly", "class": "toys:Deadly"},
+        MEANS,
+    ]
+    news = list(execute(specs(agents=agents), tmp_path, workers=1))
+    assert kinds(news) == ["failed"] * 4 + ["finished"] * 2
+    trouble = {event.spec.agent["name"]: event.trouble for event in news if event.kind == "failed"}
+    assert "RuntimeError: broken in round 5" in trouble["Broken"]
+    assert "Traceback" in trouble["Broken"]
+    assert "died with exit code 3" in trouble["Deadly"]
+    assert load_runs(tmp_path)["agent"].unique().to_list() == ["Means"]
+    assert load_plan(tmp_path).height == 6
+
+
+def test_wrong_studies_leave_no_trace(tmp_path):
+    for agent in ({**MEANS, "nois": 1}, {"name": "A", "class": "Nobody"}):
+        with pytest.raises(StudyError):
+            list(execute(specs(agents=[agent]), tmp_path / "new"))
+    with pytest.raises(StudyError, match="0 workers"):
+        list(execute(specs(), tmp_path / "new", workers=0))
+    assert not (tmp_path / "new").exists()
+
+
+def test_leaving_early_ends_the_runs_under_way(tmp_path):
+    agent = {**MEANS, "pause": 0.05, "diary": str(tmp_path / "diary")}
+    news = execute(specs(agents=[agent], rounds=5000), tmp_path / "into")
+    for event in news:
+        if event.kind == "progress":
+            break
+    news.close()
+    workers = set(_starts(tmp_path))
+    assert workers
+    assert not any(_is_running(pid) for pid in workers)
+    assert not list((tmp_path / "into" / ".claims").iterdir())
+
+
+def test_two_commands_share_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(study_module, "WAIT_SECONDS", 0.05)
+    agent = {**MEANS, "pause": 0.002, "diary": str(tmp_path / "diary")}
+    runs, news = specs(agents=[agent], seeds=6), {}
+
+    def command(name):
+        news[name] = kinds(execute(runs, tmp_path / "into", workers=1))
+
+    threads = [threading.Thread(target=command, args=(name,)) for name in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(news[0] + news[1]) == ["finished"] * 6 + ["skipped"] * 6
+    assert load_runs(tmp_path / "into").height == 6
+
+
+STUDY = """
+rounds = 100
+seeds = {seeds}
+environments = ["mushroom"]
+agents = [{{name = "Means", class = "toys:Means", pause = {pause}, diary = "{diary}"}}]
+"""
+
+
+@pytest.fixture
+def slow_study(tmp_path):
+    def write(seeds, pause):
+        (tmp_path / "toys.py").write_text(Path(toys.__file__).read_text())
+        path = tmp_path / "slow.toml"
+        path.write_text(STUDY.format(seeds=seeds, pause=pause, diary=(tmp_path / "diary").as_posix()))
+        return path
+
+    return write
+
+
+def test_kill_9_loses_at_most_the_runs_under_way(tmp_path, slow_study):
+    path, into = slow_study(8, 0.004), tmp_path / "into"
+    command = [sys.executable, "-m", "treebandit", "run", str(path), "--into", str(into), "--workers", "2"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        _wait_for(lambda: len(list(into.glob("*.parquet"))) >= 2 or process.poll() is not None)
+        process.send_signal(signal.SIGKILL)
+    workers = set(_starts(tmp_path))
+    _wait_for(lambda: not any(_is_running(pid) for pid in workers))
+    kept = {file: file.stat().st_mtime_ns for file in into.glob("*.parquet")}
+    assert 2 <= len(kept) < 8
+    assert all(read_record(file).frame.height == 100 for file in kept)
+    assert load_plan(into).height == 8
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert load_runs(into).height == 8
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+    list(execute(_specs_beside(path), tmp_path / "again", workers=2))
+    assert_equal_records(into, tmp_path / "again")
+
+
+def test_a_cluster_whose_worker_is_killed(tmp_path, slow_study):
+    pytest.importorskip("distributed")
+    path = slow_study(6, 0.01)
+    runs, file = _specs_beside(path), tmp_path / "scheduler.json"
+    scheduler = _dask(
+        "scheduler", "--scheduler-file", str(file), "--port", "0", "--no-dashboard", "--no-show"
+    )
+    processes = [scheduler]
+    try:
+        _wait_for(lambda: file.exists() and "address" in file.read_text())
+        address = json.loads(file.read_text())["address"]
+        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path)]
+        processes += [_dask("worker", address, *options) for _ in range(2)]
+        _wait_for(lambda: _count_workers(address) == 2)
+        victim, news = processes[1], []
+        for event in execute(runs, tmp_path / "cluster", cluster=address):
+            news.append(event)
+            if len(news) == 4:
+                _wait_for(lambda: _starts(tmp_path).count(victim.pid) == 2)  # warm-up, then its first run
+                victim.kill()
+                victim.wait()
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert victim.returncode == -signal.SIGKILL
+    finished = [event.spec.run_id for event in news if event.kind == "finished"]
+    assert sorted(finished) == sorted(run.run_id for run in runs)
+    assert len(list((tmp_path / "cluster").glob("*.parquet"))) == 6
+    assert len(_starts(tmp_path)) == 2 + 6 + 1
+    list(execute(runs, tmp_path / "local", workers=2))
+    assert_equal_records(tmp_path / "cluster", tmp_path / "local")
+
+
+def test_no_scheduler_is_one_sentence(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(study_module, "CONNECT_SECONDS", 0.2)
+    with pytest.raises(StudyError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
+        list(execute(specs(), tmp_path / "new", cluster="tcp://127.0.0.1:9"))
+    assert not (tmp_path / "new").exists()
+
+
+def _specs_beside(path):
+    return list(load_study(path).runs())
+
+
+def _dask(kind, *arguments):
+    module = f"distributed.cli.dask_{kind}"
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def _count_workers(address):
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        return len(client.nthreads())
+
+
+def _starts(folder):
+    diary = folder / "diary"
+    return [int(line) for line in diary.read_text().split()] if diary.exists() else []
+
+
+def _is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)

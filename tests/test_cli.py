@@ -1,0 +1,125 @@
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import toys
+
+from treebandit.experiments.records import load_plan, load_runs
+
+STUDY = """
+rounds = 60
+seeds = 2
+environments = ["mushroom", {name = "late", data = "magic", batch = 20}]
+
+[[agents]]
+name = "Means"
+class = "toys:Means"
+
+[[agents]]
+name = "Other"
+class = "toys:Broken"
+cure = "CURE"
+"""
+
+
+def treebandit(*arguments, **options):
+    command = [sys.executable, "-m", "treebandit", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture
+def study(tmp_path):
+    (tmp_path / "toys.py").write_text(Path(toys.__file__).read_text())
+    path = tmp_path / "my.toml"
+    path.write_text(STUDY.replace("CURE", (tmp_path / "cure").as_posix()))
+    return path
+
+
+def test_run_report_and_rerun_of_what_failed(study, tmp_path):
+    into = tmp_path / "into"
+    first = treebandit("run", study, "--into", into, "--workers", 2)
+    assert first.returncode == 1
+    assert first.stdout.count("RuntimeError: broken in round 5") == 2
+    assert "failed: Other on mushroom, seed 1" in first.stdout
+    assert "2 of 8 runs failed" in first.stdout
+    assert sorted(load_runs(into)["agent"]) == ["Means"] * 4 + ["Other"] * 2
+    (tmp_path / "cure").touch()
+    again = [line for line in first.stdout.splitlines() if line.startswith("run it again: treebandit")]
+    command = shlex.split(again[0].removeprefix("run it again: treebandit"))
+    assert treebandit(*command).returncode == 0
+    assert load_runs(into).height == 7
+    whole = treebandit("run", study, "--into", into)
+    assert whole.returncode == 0
+    assert "8 of 8 runs are finished" in whole.stdout
+    assert load_plan(into).height == 8
+    told = json.loads(treebandit("report", into, "--json").stdout)
+    assert {(row["agent"], row["environment"], row["rounds"], row["seeds"]) for row in told} == {
+        (agent, environment, 60, 2) for environment in ("late", "mushroom") for agent in ("Means", "Other")
+    }
+    assert len(told) == 4
+    assert {"regret_mean", "regret_sd", "cpu_seconds_mean"} <= set(told[0])
+    runs = load_runs(into)
+    for row in told:
+        same = runs.filter(agent=row["agent"], environment=row["environment"])
+        assert row["regret_mean"] == pytest.approx(same["final_regret"].mean())
+
+
+def test_selections(study, tmp_path):
+    into = tmp_path / "into"
+    options = ["--only-agent", "Means", "--only-environment", "late", "--seeds", "3", "--rounds", "20"]
+    assert treebandit("run", study, "--into", into, *options).returncode == 0
+    runs = load_runs(into)
+    assert runs.select("agent", "environment", "rounds").unique().rows() == [("Means", "late", 20)]
+    assert sorted(runs["seed"]) == [0, 1, 2]
+
+
+def test_a_study_that_varies_a_parameter(study, tmp_path):
+    study.write_text(
+        'environments = ["mushroom"]\nagents = [{name = "Means", class = "toys:Means"}]\nrounds = 30\nseeds = 1\n'
+        '[vary]\nparameter = "environment.batch"\nvalues = [1, 10]\n'
+    )
+    assert treebandit("run", study, "--into", tmp_path / "into").returncode == 0
+    told = json.loads(treebandit("report", tmp_path / "into", "--json").stdout)
+    assert [(row["varied"], row["value"]) for row in told] == [
+        ("environment.batch", "1"),
+        ("environment.batch", "10"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "quik"], "treebandit: no study 'quik'; give one of"),
+        (["run", "quick", "--only-agent", "Nobody"], "has no agent 'Nobody'; it has TEUCB-XGBoost"),
+        (["run", "quick", "--only-run", "abc"], "has no run 'abc'"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_no_trace(tmp_path, arguments, message):
+    done = treebandit(*arguments, "--into", tmp_path / "into")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "into").exists()
+
+
+def test_report_without_records(tmp_path):
+    done = treebandit("report", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("treebandit: no finished run in")
+
+
+def test_data():
+    done = treebandit("data")
+    assert done.returncode == 0
+    assert done.stdout.count("verified") == 4
+    assert "https://doi.org/10.24432/C5XW20" in done.stdout
+
+
+def test_help_loads_nothing_heavy():
+    heavy = "{'numpy', 'polars', 'numba', 'sklearn', 'xgboost', 'altair', 'distributed', 'torch'}"
+    code = f"import sys, treebandit.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
