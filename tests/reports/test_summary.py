@@ -54,12 +54,12 @@ def test_ties_are_judged_on_shared_seeds(tmp_path):
             "best": steady,
             "surely-worse": [number + 1.0 + 0.01 * place for place, number in enumerate(steady)],
             "maybe-worse": [12.0, 25.0, 60.0, 68.0],
-            "one-seed": [90.0],
+            "two-seeds": [90.0, 91.0],
         },
     )
     frame = summarise(tmp_path)
     tied = {row["agent"]: row["tied"] for row in frame.to_dicts()}
-    assert tied == {"best": False, "surely-worse": False, "maybe-worse": True, "one-seed": None}
+    assert tied == {"best": False, "surely-worse": False, "maybe-worse": True, "two-seeds": None}
     gaps = np.array([2.0, -5.0, 10.0, -2.0])
     assert stats.ttest_1samp(gaps, 0.0).pvalue > 0.05
 

@@ -18,6 +18,8 @@ from treebandit.reports.palette import in_order
 from treebandit.reports.paper import paper_table
 
 CONFIDENCE = 0.95
+#: Of two seeds nothing can be told: Student's factor is 12.7 there, and everything would be a tie.
+LEAST_SHARED = 3
 GROUP = ["agent", "environment", "rounds", "varied", "value"]
 #: Within these, agents (and values of a varied parameter) are ranked against each other.
 CONTEST = ["environment", "rounds", "varied"]
@@ -80,7 +82,7 @@ def summarise(source: str | Path | Results) -> pl.DataFrame:
     regret_mean, regret_sd: of the final regret over the seeds; the sd of a single seed is null.
     regret_low, regret_high: Student's 95 % interval of the mean.
     rank, best: by mean, among all rows of the environment; tied: the paired difference to the best over the
-    seeds both have played is within noise (its 95 % interval holds 0), null where they share fewer than two.
+    seeds both have played is within noise (its 95 % interval holds 0), null where they share fewer than three.
     choosing, learning, rebuilding: seconds a run, learning without the rebuilding it triggers.
     paper_mean, paper_sd, paper_cpu_seconds: the paper's table, where agent, environment and rounds agree and
     no parameter is varied.
@@ -172,7 +174,7 @@ def _with_ties(frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
         )
     )
     tied = [
-        None if (half := _half_width(sd, shared)) is None else mean <= half
+        None if shared < LEAST_SHARED or (half := _half_width(sd, shared)) is None else mean <= half
         for mean, sd, shared in gaps.select("gap_mean", "gap_sd", "shared").iter_rows()
     ]
     gaps = gaps.with_columns(pl.Series("tied", tied, dtype=pl.Boolean)).select(*GROUP, "tied")
