@@ -58,14 +58,23 @@ def test_top_k_is_described_by_k():
             TopK(k)
 
 
-edges = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), finite), min_size=1, max_size=16)
+ends = st.integers(0, 5)
+edges = st.lists(st.tuples(ends, ends, finite), min_size=1, max_size=16) | st.lists(
+    st.tuples(ends, ends, st.floats(0, 1)), min_size=1, max_size=16
+)
 
 
-def cheapest_path_cost(table, source, target, floor):
+def edge_costs(scores, floor):
+    """The rule as documented, edge by edge."""
+    greatest = max(scores) if min(scores) >= 0 else 0.0
+    return [max(greatest - score, floor) for score in scores]
+
+
+def cheapest_path_cost(table, source, target, costs):
     graph = nx.MultiDiGraph()
     graph.add_nodes_from([source, target])
-    for a, b, score in table:
-        graph.add_edge(a, b, weight=max(-score, floor))
+    for (a, b, _), cost in zip(table, costs, strict=True):
+        graph.add_edge(a, b, weight=cost)
     return nx.shortest_path_length(graph, source, target, weight="weight")
 
 
@@ -77,8 +86,9 @@ def test_shortest_path_agrees_with_networkx(table, source, target):
             ShortestPath(starts, ends, source, target)
         return
     oracle = ShortestPath(starts, ends, source, target)
+    costs = edge_costs(scores, oracle.floor)
     try:
-        expected = cheapest_path_cost(table, source, target, oracle.floor)
+        expected = cheapest_path_cost(table, source, target, costs)
     except nx.NetworkXNoPath:
         with pytest.raises(NoFeasibleChoiceError, match=f"from {source} to {target}"):
             oracle(scores)
@@ -87,7 +97,7 @@ def test_shortest_path_agrees_with_networkx(table, source, target):
     walked = [source, *(ends[i] for i in rows)]
     assert [starts[i] for i in rows] == walked[:-1]
     assert walked[-1] == target
-    assert sum(max(-scores[i], oracle.floor) for i in rows) == pytest.approx(expected)
+    assert sum(costs[i] for i in rows) == pytest.approx(expected)
 
 
 @given(edges, st.sets(st.integers(0, 15)))
@@ -115,6 +125,23 @@ def test_negative_and_zero_costs_are_raised_to_the_floor():
     assert oracle([4.0, 0.0, -0.9]).tolist() == [2]
     assert oracle([4.0, 0.0, -1.1]).tolist() == [0, 1]
     assert oracle([np.inf, np.inf, -1.1]).tolist() == [0, 1]
+
+
+def test_scores_without_a_negative_one_still_decide():
+    oracle = ShortestPath(["a", "b", "a"], ["b", "c", "c"], "a", "c")
+    assert oracle([0.9, 0.8, 0.1]).tolist() == [0, 1]
+    assert oracle([0.1, 0.2, 0.9]).tolist() == [2]
+    assert oracle([0.9, np.inf, 0.1]).tolist() == [0, 1]
+    assert oracle([0.9, 0.8, -np.inf]).tolist() == [0, 1]
+    assert oracle([0.0, 0.0, 0.0]).tolist() == [2]
+
+
+def test_random_scores_give_random_paths():
+    grid = [(i, j) for i in range(4) for j in range(4)]
+    steps = [((i, j), b) for i, j in grid for b in ((i + 1, j), (i, j + 1)) if b in grid]
+    oracle = ShortestPath(*zip(*steps, strict=True), (0, 0), (3, 3))
+    random = np.random.default_rng(0)
+    assert len({tuple(oracle(random.random(len(steps)))) for _ in range(300)}) == 20  # all there are
 
 
 def test_nodes_are_any_hashables():

@@ -63,7 +63,8 @@ class ShortestPath:
 
     starts, ends: the nodes, any hashables, that candidate row i leads from and to; parallel edges stay apart.
     Scores are rewards, so an edge costs its negative score, raised to `floor` where that is not positive; an
-    edge of score -inf is closed. The chosen rows come in driving order.
+    edge of score -inf is closed. Where no open edge has a negative score, as in random scores from 0 to 1, an
+    edge costs what its score lacks of the greatest. The chosen rows come in driving order.
     """
 
     def __init__(
@@ -126,8 +127,15 @@ class ShortestPath:
 
         return shortest_open_path
 
+    def costs(self, scores: Floats) -> Floats:
+        """What each edge costs, (n,): positive, and infinite where it is closed."""
+        if np.all((scores >= 0) | (scores == -np.inf)):
+            # Raised to the floor they would all cost the same, and what the scores say would be lost.
+            scores = scores - scores[np.isfinite(scores)].max(initial=0.0)
+        return np.maximum(-scores, self.floor)
+
     def _search(self, scores: Floats) -> Indices:
-        costs = np.maximum(-scores, self.floor)[self._order]
+        costs = self.costs(scores)[self._order]
         cheapest = costs if self._single else np.minimum.reduceat(costs, self._first)
         graph = copy(self._graph)
         graph.data = cheapest
