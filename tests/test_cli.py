@@ -1,7 +1,9 @@
 import json
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,20 @@ def test_run_report_and_rerun_of_what_failed(study, tmp_path):
     for row in told:
         same = runs.filter(agent=row["agent"], environment=row["environment"])
         assert row["regret_mean"] == pytest.approx(same["final_regret"].mean())
+
+
+def test_an_interrupt_says_how_to_go_on(study, tmp_path):
+    study.write_text(study.read_text().replace('"toys:Means"', '"toys:Means"\npause = 0.1'))
+    command = [sys.executable, "-m", "treebandit", "run", str(study), "--into", str(tmp_path / "into")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    while not list((tmp_path / "into").glob(".claims/*")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate()
+    assert process.returncode == 130
+    assert "the same command goes on" in told
+    assert not list((tmp_path / "into").glob(".claims/*"))
 
 
 def test_selections(study, tmp_path):

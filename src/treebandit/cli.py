@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -128,7 +129,7 @@ def report(
         Path | None, typer.Option(metavar="FOLDER", help="Write the figures as SVG and PNG.")
     ] = None,
 ) -> None:
-    """Show the table of a folder of records, and write the page and figures.
+    """Show the table of a folder of records; write page and figures.
 
     The table: mean ± sd of the final regret and CPU seconds a run, with the paper's figures beside.
     """
@@ -235,9 +236,10 @@ def _play(
 
     left, failed, done = TimeLeft(specs), 0, 0
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console) as bar:
+    bar = Progress(*columns, TextColumn("{task.fields[left]}"), console=console)
+    with bar, closing(execute(specs, into, workers=workers, cluster=cluster)) as news:
         task = bar.add_task("runs", total=len(specs), left="")
-        for event in execute(specs, into, workers=workers, cluster=cluster):
+        for event in news:
             left.take(event)
             if event.kind in ("finished", "failed", "skipped"):
                 done += 1

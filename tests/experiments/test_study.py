@@ -188,6 +188,17 @@ def test_a_cluster_whose_worker_is_killed(tmp_path, slow_study):
     assert_equal_records(tmp_path / "cluster", tmp_path / "local")
 
 
+def test_cluster_workers_with_several_threads_are_refused(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        pytest.raises(StudyError, match="--nthreads 1"),
+    ):
+        list(execute(specs(), tmp_path / "new", cluster=cluster.scheduler_address))
+    assert not (tmp_path / "new").exists()
+
+
 def test_no_scheduler_is_one_sentence(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(study_module, "CONNECT_SECONDS", 0.2)

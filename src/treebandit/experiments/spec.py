@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class RunSpec:
     varied: str | None = None
     value: Any = None
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """A short hash of the spec, the same for any order of keys and in any study."""
         description = {

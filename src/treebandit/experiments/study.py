@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ CONNECT_SECONDS = 20
 
 def execute(
     specs: Iterable[RunSpec], folder: str | Path, *, workers: int = 1, cluster: str | None = None
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Play the runs that `folder` does not hold yet, `workers` at a time or on a Dask cluster; yield news.
 
     A failing run is an event like any other, and the rest goes on. Leaving the loop ends the runs under way.
@@ -55,23 +55,27 @@ def check_specs(specs: Iterable[RunSpec]) -> None:
 
 
 def _execute(specs: list[RunSpec], folder: Path, backend: Backend, claims: Claims) -> Iterator[Event]:
-    waiting = deque(specs)
+    waiting: deque[RunSpec] = deque()
+    for spec in specs:
+        if record_path(folder, spec.run_id).exists():
+            yield _skipped(spec, folder)
+        else:
+            waiting.append(spec)
     under_way = 0
     while waiting or under_way:
         for _ in range(len(waiting)):
+            if backend.room() <= 0:
+                break
             spec = waiting.popleft()
-            if record_path(folder, spec.run_id).exists():
+            if not claims.take(spec.run_id):
+                waiting.append(spec)
+            elif record_path(folder, spec.run_id).exists():  # finished elsewhere since the first look
+                claims.release(spec.run_id)
                 yield _skipped(spec, folder)
-            elif backend.room() > 0 and claims.take(spec.run_id):
-                if record_path(folder, spec.run_id).exists():  # finished elsewhere since the look before
-                    claims.release(spec.run_id)
-                    yield _skipped(spec, folder)
-                    continue
+            else:
                 backend.start(spec)
                 under_way += 1
                 yield Event("started", spec)
-            else:
-                waiting.append(spec)
         news = backend.wait(WAIT_SECONDS)
         for event in news:
             if event.kind in ("finished", "failed"):
