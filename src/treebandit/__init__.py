@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         TETS,
         TEUCB,
         UCB1,
+        BanditForest,
         BaseAgent,
         EpsilonGreedy,
         LinTS,
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "agents": (
+        "BanditForest",
         "BaseAgent",
         "EpsilonGreedy",
         "LinTS",
@@ -92,6 +94,7 @@ _ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}
 __all__ = [
     "Agent",
     "Assignment",
+    "BanditForest",
     "BaseAgent",
     "Candidates",
     "Columns",

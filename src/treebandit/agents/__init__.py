@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treebandit.agents.bandit_forest import BanditForest
     from treebandit.agents.base import BaseAgent
     from treebandit.agents.linear import LinTS, LinUCB
     from treebandit.agents.simple import UCB1, EpsilonGreedy, UCB1Normal, UCB1Tuned, Uniform
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from treebandit.agents.tree_ensemble import TETS, TEUCB
 
 _HOMES = {
+    "BanditForest": "bandit_forest",
     "BaseAgent": "base",
     "EpsilonGreedy": "simple",
     "LinTS": "linear",
@@ -27,6 +29,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BanditForest",
     "BaseAgent",
     "EpsilonGreedy",
     "LinTS",

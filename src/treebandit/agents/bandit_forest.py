@@ -1,0 +1,197 @@
+"""Bandit Forest (Féraud et al. 2016): trees of decision stumps, grown by eliminating variables and then arms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treebandit.agents.arm_slots import ArmSlots
+from treebandit.agents.base import BaseAgent
+from treebandit.agents.elimination import EliminationForest
+from treebandit.agents.history import History
+from treebandit.bandit import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.errors import ArmsError, NotFittedError, ParameterError
+
+
+@dataclass(eq=False)
+class BanditForest(BaseAgent):
+    """Successive elimination in trees: a node plays arms in turn until one variable is left to split on, a leaf
+    until one arm is left; the arm played is the one that most trees vote for.
+
+    Rewards are taken to lie in [0, 1], as the confidence radii need it.
+
+    n_trees: L. min_depth, max_depth: each tree has a depth drawn from this range.
+    variable_share: how many of the variables not used above a node are drawn for it.
+    min_epsilon, max_epsilon: each tree has an ε drawn from this range; what is within ε of the best counts as good.
+    delta: δ, the probability that a best variable or arm is eliminated in error.
+    radius: multiplies the confidence radii; 1 is the paper's analysis, less is bolder.
+    n_bins, bin_rows: numbers become n_bins - 1 variables 'above this quantile' of the first `bin_rows` rows, in
+        which arms are drawn at random; categories become one variable each.
+    """
+
+    n_trees: int = 100
+    min_depth: int = 2
+    max_depth: int = 4
+    variable_share: float = 0.8
+    min_epsilon: float = 0.4
+    max_epsilon: float = 0.8
+    delta: float = 0.05
+    radius: float = 1.0
+    n_bins: int = 5
+    bin_rows: int = 100
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_arguments()
+        self._slots = ArmSlots()
+        self._early = History()
+        self._variables: _Variables | None = None
+        self._forest: EliminationForest | None = None
+
+    def _check_arguments(self) -> None:
+        for name, least in (("n_trees", 1), ("min_depth", 1), ("n_bins", 2), ("bin_rows", 1)):
+            if getattr(self, name) < least:
+                raise ParameterError(f"{name}={getattr(self, name)!r}; expected {least} or more")
+        if self.max_depth < self.min_depth:
+            raise ParameterError(
+                f"max_depth={self.max_depth} is below min_depth={self.min_depth}; give a range"
+            )
+        if not 0 <= self.min_epsilon <= self.max_epsilon < math.inf:
+            raise ParameterError(
+                f"min_epsilon={self.min_epsilon}, max_epsilon={self.max_epsilon}; expected a range from 0 or above"
+            )
+        if not 0 < self.variable_share <= 1:
+            raise ParameterError(
+                f"variable_share={self.variable_share!r}; expected a share above 0 and up to 1"
+            )
+        if not 0 < self.delta < 1:
+            raise ParameterError(f"delta={self.delta!r}; expected a probability between 0 and 1")
+        if not 0 < self.radius < math.inf:
+            raise ParameterError(f"radius={self.radius!r}; expected a number above 0")
+
+    def _scores(self, candidates: Candidates) -> Floats:
+        arms = self._need_arms(candidates)
+        if self._forest is None or self._variables is None:
+            return self._random.random(len(candidates))
+        rivals, place = np.unique(arms, return_inverse=True)
+        slots = self._slots.find(rivals)
+        bits = self._variables(candidates.contexts)
+        if (bits == bits[0]).all():
+            return self._forest.votes(bits[0], slots, self.clock)[place]
+        contexts, which = np.unique(bits, axis=0, return_inverse=True)
+        votes = np.stack([self._forest.votes(row, slots, self.clock) for row in contexts])
+        return votes[which.ravel(), place]
+
+    def _learn(self, chosen: Candidates, rewards: Floats) -> None:
+        arms = self._need_arms(chosen)
+        if self._forest is None or self._variables is None:
+            self._early.append(chosen, rewards)
+            if len(self._early) >= self.bin_rows or all(chosen.columns.categories):
+                self._start(chosen.columns)
+            return
+        self._take_in(self._variables(chosen.contexts), arms, rewards)
+
+    def _start(self, columns: Columns) -> None:
+        """Fix the variables by the rows seen so far, plant the trees, and let them learn these rows."""
+        early, self._early = self._early, History()
+        assert early.arms is not None
+        self._variables = _Variables.found(columns, early.contexts, self.n_bins)
+        self._forest = EliminationForest(
+            n_variables=len(self._variables),
+            depths=self._random.integers(self.min_depth, self.max_depth, self.n_trees, endpoint=True),
+            epsilons=self._random.uniform(self.min_epsilon, self.max_epsilon, self.n_trees),
+            variable_share=self.variable_share,
+            delta=self.delta,
+            radius=self.radius,
+            random=self._random,
+        )
+        bits = self._variables(early.contexts)
+        self._take_in(bits, early.arms.astype(np.intp), early.rewards.astype(np.float64))
+
+    def _take_in(self, bits: NDArray[np.bool_], arms: Indices, rewards: Floats) -> None:
+        assert self._forest is not None
+        slots = self._slots.meet(arms)
+        self._forest.widen(len(self._slots))
+        for row, slot, reward in zip(bits, slots, rewards, strict=True):
+            self._forest.learn(row, slot, float(reward), self._random)
+
+    def _estimate(self, candidates: Candidates) -> Estimate:
+        arms = self._need_arms(candidates)
+        if self._forest is None or self._variables is None:
+            raise NotFittedError(
+                f"no trees yet: {len(self._early)} rows learned, and {self.bin_rows} are needed to bin the numbers; "
+                "learn more rows before asking for an estimate"
+            )
+        slots = self._slots.find(arms)
+        rows = zip(self._variables(candidates.contexts), slots, strict=True)
+        mean, variance, count = np.array([self._forest.estimate(bits, slot) for bits, slot in rows]).T
+        return Estimate(mean, variance, count)
+
+    def _need_arms(self, candidates: Candidates) -> Indices:
+        if candidates.arms is None:
+            raise ArmsError("BanditForest votes on arms and was given none; give `arms`, one label per row")
+        return candidates.arms
+
+    def _state(self) -> dict[str, Any]:
+        started = self._forest is not None and self._variables is not None
+        return {
+            "labels": self._slots.labels,
+            "early": self._early.state(),
+            "variables": self._variables.state() if started and self._variables else None,
+            "forest": self._forest.state() if started and self._forest else None,
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._slots = ArmSlots(state["labels"])
+        self._early = History.restored(state["early"])
+        if state["forest"] is not None:
+            self._variables = _Variables(*state["variables"])
+            self._forest = EliminationForest.restored(
+                state["forest"], variable_share=self.variable_share, delta=self.delta, radius=self.radius
+            )
+
+
+class _Variables:
+    """Contexts -> binary variables, (n, m): a category is this code, a number is above this threshold."""
+
+    def __init__(self, columns: Indices, values: Features, coded: NDArray[np.bool_]) -> None:
+        self._columns, self._values, self._coded = columns, values, coded
+
+    @classmethod
+    def found(cls, columns: Columns, contexts: Features, n_bins: int) -> _Variables:
+        """The variables that these columns have, by the rows seen first; two categories need one variable only."""
+        parts = [
+            np.arange(1 if count == 2 else 0, count if count > 1 else 0)
+            if count
+            else _thresholds(contexts[:, place], n_bins)
+            for place, count in enumerate(columns.categories)
+        ]
+        sizes = [len(part) for part in parts]
+        coded = np.repeat(np.asarray(columns.categories) > 0, sizes)
+        values = np.concatenate([np.empty(0), *parts]).astype(np.float32)
+        return cls(np.repeat(np.arange(len(columns)), sizes), values, coded)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __call__(self, contexts: Features) -> NDArray[np.bool_]:
+        spread = contexts[:, self._columns]
+        return np.where(self._coded, spread == self._values, spread > self._values)
+
+    def state(self) -> list[Any]:
+        return [self._columns, self._values, self._coded]
+
+
+def _thresholds(values: Features, n_bins: int) -> Features:
+    """Where to cut a column of numbers: between few values, or at quantiles of many."""
+    present = values[~np.isnan(values)]
+    different: Features = np.unique(present)
+    if len(different) <= n_bins:
+        return different[:-1]
+    cuts: Features = np.quantile(present, np.arange(1, n_bins) / n_bins, method="lower")
+    return np.unique(cuts[cuts < different[-1]])

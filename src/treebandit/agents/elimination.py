@@ -1,0 +1,225 @@
+"""Trees of decision stumps over binary variables that grow by successive elimination."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treebandit.bandit import Floats, Indices
+
+Bits = NDArray[np.bool_]
+
+_NODE_ARRAYS = ("variable", "children", "parent", "depth", "tree", "stump", "plays", "totals", "left")
+_STUMP_ARRAYS = ("sums", "open")
+
+
+class EliminationForest:
+    """All nodes of all trees as arrays; node i < L is the root of tree i.
+
+    An open node has a stump: `sums[stump, arm, variable]`, rewards of an arm where the variable is 1, and
+    `open[stump]`, the variables not eliminated. A split node has a variable and two children. A leaf, at the
+    tree's depth, has neither, and `left[node]` are the arms not eliminated there.
+    Arms are columns; column 0 stands for arms not met: no plays, not eliminated.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_variables: int,
+        depths: Indices,
+        epsilons: Floats,
+        variable_share: float,
+        delta: float,
+        radius: float,
+        random: np.random.Generator,
+    ) -> None:
+        self._settle(n_variables, depths, epsilons, variable_share, delta, radius)
+        self.nodes = 0
+        self._variable = np.empty(0, np.intp)
+        self._children = np.empty((0, 2), np.intp)
+        self._parent, self._depth, self._tree, self._stump = np.empty((4, 0), np.intp)
+        self._plays, self._totals = np.empty((2, 0, 1))
+        self._left = np.empty((0, 1), np.bool_)
+        self._sums = np.empty((0, 1, n_variables))
+        self._open = np.empty((0, n_variables), np.bool_)
+        self._free: list[int] = []
+        for tree in range(len(depths)):
+            self._add(-1, tree, random)
+
+    def _settle(
+        self, variables: int, depths: Indices, epsilons: Floats, share: float, delta: float, radius: float
+    ) -> None:
+        self._n_variables, self._depths, self._epsilons = variables, depths, epsilons
+        self._share, self._delta, self._radius = share, delta, radius
+
+    def widen(self, arms: int) -> None:
+        """Make room for this many columns of arms."""
+        room = arms - self._plays.shape[1]
+        if room > 0:
+            self._plays = np.pad(self._plays, ((0, 0), (0, room)))
+            self._totals = np.pad(self._totals, ((0, 0), (0, room)))
+            self._left = np.pad(self._left, ((0, 0), (0, room)), constant_values=True)
+            self._sums = np.pad(self._sums, ((0, 0), (0, room), (0, 0)))
+
+    def paths(self, bits: Bits) -> Indices:
+        """The node that a context (m,) has come to in each tree, (L,)."""
+        nodes = np.arange(len(self._depths))
+        while (split := self._variable[nodes] >= 0).any():
+            inner = nodes[split]
+            nodes[split] = self._children[inner, bits[self._variable[inner]].astype(np.intp)]
+        return nodes
+
+    def votes(self, bits: Bits, slots: Indices, clock: int) -> Floats:
+        """The share of trees that would play each of these arms, (n,), in this context and round.
+
+        A tree takes the arms not eliminated in turn, round by round; where none of them is offered, the best.
+        """
+        nodes = self.paths(bits)[:, None]
+        left = self._left[nodes, slots]
+        many = left.sum(axis=1)
+        turn = clock % np.maximum(many, 1)
+        picks = (left & (left.cumsum(axis=1) == turn[:, None] + 1)).argmax(axis=1)
+        if not many.all():
+            means = self._totals[nodes, slots] / np.maximum(self._plays[nodes, slots], 1.0)
+            picks = np.where(many > 0, picks, means.argmax(axis=1))
+        return np.bincount(picks, minlength=len(slots)) / len(nodes)
+
+    def learn(self, bits: Bits, slot: np.intp, reward: float, random: np.random.Generator) -> None:
+        """Take in one play of an arm: every tree learns it, whoever voted for it."""
+        nodes = self.paths(bits)
+        self._plays[nodes, slot] += 1.0
+        self._totals[nodes, slot] += reward
+        stumps = self._stump[nodes]
+        if reward:
+            self._sums[stumps[stumps >= 0], slot] += reward * bits
+        # A round of arms is complete where this one was the least played.
+        least = np.where(self._left[nodes, 1:], self._plays[nodes, 1:], np.inf).min(axis=1)
+        complete = self._plays[nodes, slot] == least
+        self._eliminate_arms(nodes[complete & (stumps < 0)])
+        for node in self._eliminate_variables(nodes[complete & (stumps >= 0)]):
+            self._split(node, random)
+
+    def _radii(self, plays: Floats, hypotheses: float | Floats) -> Floats:
+        """√(ln(4 · hypotheses · L · t² / δ) / 2t) after t plays, times `radius`."""
+        chances = 4.0 * hypotheses * len(self._depths) / self._delta
+        radii: Floats = self._radius * np.sqrt(np.log(chances * plays**2) / (2.0 * plays))
+        return radii
+
+    def _eliminate_arms(self, nodes: Indices) -> None:
+        """Arms whose mean is surely lower than that of the best, or lower by nearly ε, leave these leaves."""
+        if not len(nodes):
+            return
+        left, plays = self._left[nodes, 1:], np.maximum(self._plays[nodes, 1:], 1.0)
+        means = np.where(left, self._totals[nodes, 1:] / plays, -np.inf)
+        radii = self._radii(plays, plays.shape[1])
+        best = means.argmax(axis=1)[:, None]
+        gaps = np.take_along_axis(means, best, 1) - means + self._epsilons[self._tree[nodes]][:, None]
+        left &= gaps < radii + np.take_along_axis(radii, best, 1)
+        np.put_along_axis(left, best, True, 1)
+        self._left[nodes, 1:] = left
+
+    def _eliminate_variables(self, nodes: Indices) -> Indices:
+        """Variables surely worse to split on than the best leave these open nodes; those with one left return.
+
+        A variable is worth Σ_v max_arm E[reward of arm · 1(variable = v)].
+        """
+        if not len(nodes):
+            return nodes
+        stumps, trees = self._stump[nodes], self._tree[nodes]
+        plays = self._plays[nodes, 1:]
+        ones = self._sums[stumps, 1:] / plays[:, :, None]
+        zeros = (self._totals[nodes, 1:] / plays)[:, :, None] - ones
+        arms = plays.shape[1]
+        radii = self._radii(plays, arms * self._n_variables * self._depths[trees][:, None])
+        worth = ones.max(axis=1) + zeros.max(axis=1)
+        radius = np.take_along_axis(radii, ones.argmax(axis=1), 1)
+        radius += np.take_along_axis(radii, zeros.argmax(axis=1), 1)
+        still = self._open[stumps]
+        best = np.where(still, worth, -np.inf).argmax(axis=1)[:, None]
+        gaps = np.take_along_axis(worth, best, 1) - worth + self._epsilons[trees][:, None]
+        still &= gaps < radius + np.take_along_axis(radius, best, 1)
+        np.put_along_axis(still, best, True, 1)
+        self._open[stumps] = still
+        decided: Indices = nodes[still.sum(axis=1) == 1]
+        return decided
+
+    def _split(self, node: np.intp, random: np.random.Generator) -> None:
+        stump = int(self._stump[node])
+        self._variable[node] = self._open[stump].argmax()
+        self._stump[node] = -1
+        self._free.append(stump)
+        first, second = (self._add(int(node), int(self._tree[node]), random) for _ in range(2))
+        self._children[node] = first, second
+
+    def _add(self, parent: int, tree: int, random: np.random.Generator) -> int:
+        """A new node below `parent`: open with a draw of the variables not used above it, or a leaf."""
+        node = self.nodes
+        if node == len(self._variable):
+            for name in _NODE_ARRAYS:
+                self._grow(name)
+        self.nodes += 1
+        self._variable[node], self._parent[node], self._tree[node] = -1, parent, tree
+        self._depth[node] = 0 if parent < 0 else self._depth[parent] + 1
+        self._plays[node], self._totals[node], self._left[node] = 0.0, 0.0, True
+        unused = self._unused(parent)
+        at_end = self._depth[node] >= self._depths[tree] or not len(unused)
+        self._stump[node] = -1 if at_end else self._new_stump(unused, random)
+        return node
+
+    def _unused(self, node: int) -> Indices:
+        """The variables that no split from this node up to the root uses."""
+        unused = np.ones(self._n_variables, np.bool_)
+        while node >= 0:
+            unused[self._variable[node]] = False
+            node = int(self._parent[node])
+        return np.flatnonzero(unused)
+
+    def _new_stump(self, unused: Indices, random: np.random.Generator) -> int:
+        if not self._free:
+            taken = len(self._open)
+            for name in _STUMP_ARRAYS:
+                self._grow(name)
+            self._free = list(range(len(self._open) - 1, taken - 1, -1))
+        stump = self._free.pop()
+        drawn = random.choice(unused, max(1, math.ceil(self._share * len(unused))), replace=False)
+        self._sums[stump], self._open[stump] = 0.0, False
+        self._open[stump, drawn] = True
+        return stump
+
+    def _grow(self, name: str) -> None:
+        array = getattr(self, f"_{name}")
+        room = max(16, len(array) // 4)
+        setattr(self, f"_{name}", np.concatenate([array, np.zeros((room, *array.shape[1:]), array.dtype)]))
+
+    def estimate(self, bits: Bits, slot: np.intp) -> tuple[float, float, float]:
+        """Mean over trees of the arm's mean reward here, the largest variance it can have, and its plays.
+
+        A node where the arm was not played yet leaves the word to the one above it. Rewards in [0, 1] have a
+        variance of at most 1/4.
+        """
+        nodes = self.paths(bits)
+        while (mute := (self._plays[nodes, slot] == 0) & (self._parent[nodes] >= 0)).any():
+            nodes[mute] = self._parent[nodes[mute]]
+        plays = np.maximum(self._plays[nodes, slot], 1.0)
+        means = self._totals[nodes, slot] / plays
+        return float(means.mean()), float((0.25 / plays).mean()), float(self._plays[nodes, slot].mean())
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        arrays = {name: getattr(self, f"_{name}") for name in (*_NODE_ARRAYS, *_STUMP_ARRAYS)}
+        trees = {"depths": self._depths, "epsilons": self._epsilons}
+        return {**arrays, **trees, "nodes": self.nodes, "free": self._free}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], *, variable_share: float, delta: float, radius: float) -> Self:
+        """The forest that `state` described."""
+        forest = cls.__new__(cls)
+        variables = state["open"].shape[1]
+        forest._settle(variables, state["depths"], state["epsilons"], variable_share, delta, radius)
+        forest.nodes, forest._free = int(state["nodes"]), [int(stump) for stump in state["free"]]
+        for name in (*_NODE_ARRAYS, *_STUMP_ARRAYS):
+            setattr(forest, f"_{name}", state[name])
+        return forest
