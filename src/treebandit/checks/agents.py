@@ -139,15 +139,14 @@ def _check_score_learns_nothing(examined: Subject[Agent]) -> None:
     for agent, with_arms in _experienced(examined):
         problem = _Problem(3, with_arms=with_arms)
         probe, twin = problem.candidates(), deepcopy(agent)
-        before = _estimate(agent, probe)
         for _ in range(3):
             agent.score(problem.candidates())
             twin.score(problem.candidates())
-        kept = same(before, _estimate(agent, probe))
-        examined.require(kept, contract, "the estimate of a row changed when others were scored")
+        seen = "two copies that scored different candidates, equally many, {} differently"
+        kept = same(_estimate(agent, probe), _estimate(twin, probe))
+        examined.require(kept, contract, seen.format("estimate a row"))
         mine, others = (_play(examined, a, _Problem(4, with_arms=with_arms), 4) for a in (agent, twin))
-        seen = "two copies that scored different candidates, equally many, went on differently"
-        examined.require(same(mine, others), contract, seen)
+        examined.require(same(mine, others), contract, seen.format("go on"))
 
 
 def _check_seed(examined: Subject[Agent]) -> None:
