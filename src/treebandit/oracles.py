@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from treebandit.bandit import Floats, Indices
 from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, ShapeError
@@ -103,6 +100,12 @@ class ShortestPath:
         indices = (self._keys % self._nodes).astype(np.int32)
         counts = np.bincount(self._keys // self._nodes, minlength=self._nodes)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        from scipy.sparse import (
+            csr_array,  # scipy takes a second to load; who picks single arms never needs it
+        )
+        from scipy.sparse.csgraph import dijkstra
+
+        self._dijkstra = dijkstra
         self._graph = csr_array((np.ones(len(indices)), indices, indptr), shape=(self._nodes, self._nodes))
         # What scipy checks and remembers now, every copy knows already.
         dijkstra(self._graph, indices=self._roots)
@@ -139,7 +142,7 @@ class ShortestPath:
         cheapest = costs if self._single else np.minimum.reduceat(costs, self._first)
         graph = copy(self._graph)
         graph.data = cheapest
-        _, before = dijkstra(graph, indices=self._roots, return_predecessors=True)
+        _, before = self._dijkstra(graph, indices=self._roots, return_predecessors=True)
         nodes = [self._target]
         while nodes[-1] != self._source:
             nodes.append(int(before[0, nodes[-1]]))
@@ -187,6 +190,8 @@ class Assignment:
         gain = np.full(self._shape[0] * self._shape[1], -np.inf)
         row = np.full(len(gain), -1, dtype=np.intp)
         gain[self._cells[rising]], row[self._cells[rising]] = values[rising], rising
+        from scipy.optimize import linear_sum_assignment
+
         try:
             left, right = linear_sum_assignment(gain.reshape(self._shape), maximize=True)
         except ValueError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
@@ -28,8 +29,9 @@ class _TreeEnsembleAgent(BaseAgent):
 
     trees: the tree library and its settings.
     exploration: ν in the paper; 0 is greedy.
-    random_rounds, random_start: T_I. 'per_arm': that many random rounds times the number of arms (paper);
-        'rounds': that many in all; 'in_turn': each arm in turn, that many times.
+    random_rounds, random_start: T_I. 'per_arm': that many random rounds times the number of arms (paper; times
+        one where the features alone tell candidates apart); 'rounds': that many in all; 'in_turn': each arm in
+        turn, that many times.
     rebuild: '8 ln t' (paper: whenever ⌈8 ln t⌉ grows), 'every 100' or 'never' (after the first time).
     arm_encoding: the arm's 'label' in front of the features, 'one_hot' of it, or 'none'; 'auto' is the label
         where arms are given.
@@ -84,12 +86,16 @@ class _TreeEnsembleAgent(BaseAgent):
         """T_I: rounds before the trees decide."""
         return self.random_rounds if self.random_start == "rounds" else self.random_rounds * self._arms_met
 
+    def _count(self, arms: NDArray[Any] | None) -> int:
+        """How many arms the random start is for: one where the features alone tell candidates apart."""
+        return 1 if arms is None or self.arm_encoding == "none" else len(np.unique(arms))
+
     def _explore(self, leaves: LeafStatistics, features: Features) -> Floats:
         raise NotImplementedError
 
     def _scores(self, candidates: Candidates) -> Floats:
         if not self._arms_met:
-            self._arms_met = _count_arms(candidates)
+            self._arms_met = self._count(candidates.arms)
         if self._leaves is None or self.clock <= self.start_rounds:
             return self._start(candidates)
         return self._explore(self._leaves, self._encode(candidates))
@@ -119,8 +125,7 @@ class _TreeEnsembleAgent(BaseAgent):
         before, arms_met = len(self._history), self._arms_met
         self._history.append(chosen, rewards)
         if not self._decided:
-            arms = self._history.arms
-            self._arms_met = 1 if arms is None else len(np.unique(arms))
+            self._arms_met = self._count(self._history.arms)
         level = self._schedule.level(self.clock + 1)
         if self._leaves is None:
             due = self.clock >= self.start_rounds and len(self._history) >= 2
@@ -241,8 +246,3 @@ class TETS(_TreeEnsembleAgent):
         estimate = leaves.estimate(features)
         draws = self._random.standard_normal(len(estimate.mean))
         return estimate.mean + self.exploration * np.sqrt(estimate.variance) * draws
-
-
-def _count_arms(candidates: Candidates) -> int:
-    """How many arms there are to try: the different labels, or the rows where there are none."""
-    return len(candidates) if candidates.arms is None else len(np.unique(candidates.arms))

@@ -1,0 +1,234 @@
+"""Speed as ratios measured in one run: `make bench`, or `python benchmarks/speed.py --write docs/results/speed.md`.
+
+Each line times the two things it compares in turns and takes the best of several turns, because machines are noisy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from unittest import mock
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import numpy as np
+
+from treebandit import TEUCB, LeafStatistics, TreeEnsembleRegressor, XGBoostTrees
+from treebandit.agents.history import History
+from treebandit.bandit import Candidates, Columns
+
+
+def best(call, repeats, turns=7):
+    """Seconds of one call."""
+    call()
+    times = []
+    for _ in range(turns):
+        started = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        times.append((time.perf_counter() - started) / repeats)
+    return min(times)
+
+
+def in_turns(ours, theirs, repeats, turns=9):
+    """Best seconds of both, measured turn by turn."""
+    ours(), theirs()
+    pairs = [(best(ours, repeats, 1), best(theirs, max(repeats // 20, 1), 1)) for _ in range(turns)]
+    return min(a for a, _ in pairs), min(b for _, b in pairs)
+
+
+def problem(n, width=15, seed=0):
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(n, width)).astype(np.float32)
+    targets = features[:, 0] * features[:, 1] + features[:, 2] + random.normal(size=n)
+    return features, targets
+
+
+def scoring():
+    """Estimates through the public API against XGBoost's own prediction, one thread, 100 trees of depth 10."""
+    import xgboost
+
+    features, targets = problem(10_000)
+    model = TreeEnsembleRegressor(XGBoostTrees()).fit(features, targets)
+    agent = TEUCB(XGBoostTrees(), random_start="rounds", rebuild="never", seed=0)
+    agent.learn(features, targets)
+    parameters = {"max_depth": 10, "min_child_weight": 2, "nthread": 1}
+    booster = xgboost.train(parameters, xgboost.DMatrix(features, targets), 100)
+    booster.set_param({"nthread": 1})
+    assert np.abs(model.predict(features) - booster.predict(xgboost.DMatrix(features))).max() < 0.5
+    for rows, repeats, wanted in ((5651, 5, 2), (100, 100, None), (7, 400, None), (2, 800, 20)):
+        part = np.ascontiguousarray(features[:rows])
+        ours, theirs = in_turns(
+            lambda part=part: agent.estimate(part), lambda part=part: booster.inplace_predict(part), repeats
+        )
+        goal = f"at least {wanted}" if wanted else ""
+        yield (
+            f"`estimate` of {rows:,} rows (mean, variance, count), XGBoost `inplace_predict` / ours",
+            f"{theirs / ours:.1f} ({theirs * 1e6:,.0f} / {ours * 1e6:,.0f} µs)",
+            goal,
+        )
+
+
+def decisions():
+    """A whole decision and a whole lesson of TEUCB with two arms, 100 trees of depth 10 grown on 10,000 rows."""
+    features, _ = problem(10_000, width=14)
+    arms = np.random.default_rng(1).integers(0, 2, 10_000)
+    agent = TEUCB(XGBoostTrees(), rebuild="never", seed=0)
+    agent.learn(features, (features[:, 0] > 0) == arms, arms=arms)
+    pair, both, row, one = features[:2].copy(), np.array([0, 1]), features[0], np.array([1])
+    chosen = best(lambda: agent.choose(pair, both), 2000)
+    yield "`choose` for two arms", f"{chosen * 1e6:.1f} µs", "under 40 µs"
+    learned = best(lambda: agent.learn(row, 1.0, arms=one), 2000)
+    yield "`learn` of one row between rebuilds", f"{learned * 1e6:.1f} µs", "under 40 µs"
+
+
+def rebuilding():
+    """What a rebuild on 10,000 rows costs beside the library's own fit."""
+    import xgboost
+
+    from treebandit.trees.xgboost_trees import read_booster
+
+    features, targets = problem(10_000)
+    parameters = {"max_depth": 10, "min_child_weight": 2, "nthread": 1}
+    started = time.perf_counter()
+    booster = xgboost.train(parameters, xgboost.DMatrix(features, targets), 100)
+    fit = time.perf_counter() - started
+    forest = read_booster(booster, 0.3)
+    flatten = best(lambda: read_booster(booster, 0.3), 3)
+    measure = best(lambda: LeafStatistics.measure(forest, features, targets), 3)
+    yield (
+        "flatten + measure / XGBoost's fit, 10,000 rows",
+        f"{(flatten + measure) / fit:.3f} ({flatten * 1e3:.1f} + {measure * 1e3:.1f} / {fit * 1e3:,.0f} ms)",
+        "at most 0.25",
+    )
+
+
+def whole_run():
+    """10,000 rounds with two arms: everything but the library's fits."""
+    from treebandit import play_round
+    from treebandit.environments import Classification
+
+    class Timed(XGBoostTrees):
+        seconds = 0.0
+
+        def fit(self, features, targets, *, seed):
+            import xgboost
+
+            def timed(call):
+                def inner(*arguments, **options):
+                    started = time.process_time()
+                    try:
+                        return call(*arguments, **options)
+                    finally:
+                        Timed.seconds += time.process_time() - started
+
+                return inner
+
+            with (
+                mock.patch.object(xgboost, "DMatrix", timed(xgboost.DMatrix)),
+                mock.patch.object(xgboost, "train", timed(xgboost.train)),
+            ):
+                return super().fit(features, targets, seed=seed)
+
+    for name, categories in (("magic", "codes"), ("adult", "one_hot")):
+        Timed.seconds = 0.0
+        environment = Classification(name, seed=0)
+        agent = TEUCB(Timed(), categories=categories, seed=0)
+        started = time.process_time()
+        for _ in range(10_000):
+            play_round(agent, environment)
+        total = time.process_time() - started
+        yield (
+            f"10,000 rounds of {name.title()}, TEUCB-XGBoost, CPU s: all / but for the library's fits",
+            f"{total:.1f} / {total - Timed.seconds:.2f} (fits {Timed.seconds / total:.0%})",
+            "under 2 s; fits at least 85 %",
+        )
+
+
+def memory():
+    """Bytes of the history over bytes of the rows and rewards in it."""
+    history, row = (
+        History(),
+        Candidates(np.ones((1, 14), np.float32), np.zeros(1, np.intp), Columns.numeric(14)),
+    )
+    worst = 0.0
+    for n in range(1, 20_001):
+        history.append(row, np.ones(1))
+        if n >= 200:
+            worst = max(worst, history.nbytes / (n * 15 * 4))
+    yield (
+        "history bytes / bytes of rows and rewards, worst of 200 to 20,000 rows",
+        f"{worst:.2f}",
+        "at most 1.3",
+    )
+
+
+def starting():
+    """Imports and the first decision of a new process, compiled code cached before."""
+    probe = (
+        "import sys, time; t = time.perf_counter(); import treebandit; a = time.perf_counter() - t\n"
+        "loaded = [m for m in ('numba', 'sklearn', 'xgboost', 'lightgbm', 'torch', 'polars') if m in sys.modules]\n"
+        "agent = treebandit.TEUCB.load(sys.argv[1]); agent.choose([0.0] * 14, arms=[0, 1])\n"
+        "print(a, time.perf_counter() - t, ' '.join(loaded) or 'none')"
+    )
+    agent = TEUCB(XGBoostTrees(), rebuild="never", seed=0)
+    features, _ = problem(1000, width=14)
+    agent.learn(features, features[:, 0], arms=np.arange(1000) % 2)
+    path = Path("speed-agent.tmp")
+    agent.save(path)
+    try:
+        runs = [
+            subprocess.run(
+                [sys.executable, "-c", probe, path], capture_output=True, text=True, check=True
+            ).stdout.split(maxsplit=2)
+            for _ in range(4)
+        ]
+    finally:
+        path.unlink()
+    quickest = min(runs, key=lambda run: float(run[1]))
+    yield (
+        f"`import treebandit` (libraries loaded: {quickest[2].strip()})",
+        f"{float(quickest[0]) * 1e3:.0f} ms",
+        "",
+    )
+    yield "import, load a saved agent, first decision", f"{float(quickest[1]):.2f} s", "under 1 s"
+
+
+PARTS = (scoring, decisions, rebuilding, whole_run, memory, starting)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path, help="also write the table to this Markdown file")
+    arguments = parser.parse_args()
+    lines = ["| what | measured | asked for |", "| --- | --- | --- |"]
+    print("\n".join(lines))
+    for part in PARTS:
+        for what, measured, wanted in part():
+            lines.append(f"| {what} | {measured} | {wanted} |")
+            print(lines[-1], flush=True)
+    if arguments.write:
+        import numba
+        import xgboost
+
+        head = [
+            "# Speed",
+            "",
+            "Measured by `make bench` (`python benchmarks/speed.py --write docs/results/speed.md`), one thread. "
+            "Believe ratios more than times: the machine was shared.",
+            "",
+            f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, "
+            f"numba {numba.__version__}, XGBoost {xgboost.__version__}.",
+            "",
+        ]
+        arguments.write.write_text("\n".join([*head, *lines, ""]))
+
+
+if __name__ == "__main__":
+    main()
