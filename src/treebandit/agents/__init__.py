@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from treebandit.agents.bandit_forest import BanditForest
     from treebandit.agents.base import BaseAgent
     from treebandit.agents.linear import LinTS, LinUCB
+    from treebandit.agents.neural import NeuralTS, NeuralUCB
     from treebandit.agents.simple import UCB1, EpsilonGreedy, UCB1Normal, UCB1Tuned, Uniform
     from treebandit.agents.tree_bootstrap import TreeBootstrap
     from treebandit.agents.tree_ensemble import TETS, TEUCB
@@ -19,6 +20,8 @@ _HOMES = {
     "EpsilonGreedy": "simple",
     "LinTS": "linear",
     "LinUCB": "linear",
+    "NeuralTS": "neural",
+    "NeuralUCB": "neural",
     "TETS": "tree_ensemble",
     "TEUCB": "tree_ensemble",
     "TreeBootstrap": "tree_bootstrap",
@@ -34,6 +37,8 @@ __all__ = [
     "EpsilonGreedy",
     "LinTS",
     "LinUCB",
+    "NeuralTS",
+    "NeuralUCB",
     "TETS",
     "TEUCB",
     "TreeBootstrap",

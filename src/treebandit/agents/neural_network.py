@@ -1,0 +1,313 @@
+"""A small network in torch that knows the gradient of its output: what NeuralUCB and NeuralTS learn with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treebandit.bandit import Features, Floats, Indices
+from treebandit.errors import MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+_FULL_LIMIT = 5000
+#: Up to as many blocks, one product over all of them is faster than one per block.
+_FEW_BLOCKS = 32
+
+
+class GradientNetwork:
+    """Layers of ReLU units with one output, its parameters in one flat vector, and the matrix U of its gradients.
+
+    sizes: inputs, units of each hidden layer, 1. blocks: weight matrices of the first layer, one per slot of arms,
+    slot 0 for arms not met yet; None for a single one. The vector holds all biases and later layers first and the
+    first layer's blocks last, so that a new arm only makes it longer.
+    """
+
+    def __init__(
+        self, sizes: tuple[int, ...], *, blocks: int | None, prior: float, full: bool, generator: Generator
+    ) -> None:
+        self._torch = load_torch()
+        self._sizes, self._prior, self._full, self._generator = sizes, prior, full, generator
+        self._disjoint = blocks is not None
+        self.inputs = sizes[0]
+        self.blocks = 0
+        self.steps = 0
+        self._vectors = self._torch.zeros((4, 0))
+        self._matrix = self._torch.zeros((0, 0), dtype=self._torch.float64)
+        self._lengthen(self._initial_upper())
+        self.grow(1 if blocks is None else blocks)
+
+    def grow(self, blocks: int) -> None:
+        """See to it that there are so many blocks; new ones have random weights and have seen nothing."""
+        bound = 1.0 / math.sqrt(self._sizes[0])
+        size = self._sizes[0] * self._sizes[1]
+        if self.blocks >= blocks:
+            return
+        while self.blocks < blocks:
+            self.blocks += 1
+            self._lengthen(self._uniform(size, bound))
+        self._look()
+
+    def _initial_upper(self) -> Tensor:
+        """First biases, then weights and biases of each later layer, uniform by the number of inputs."""
+        parts = [self._uniform(self._sizes[1], 1.0 / math.sqrt(self._sizes[0]))]
+        for inputs, units in pairwise(self._sizes[1:]):
+            parts += [self._uniform(units * (inputs + 1), 1.0 / math.sqrt(inputs))]
+        joined: Tensor = self._torch.cat(parts)
+        return joined
+
+    def _uniform(self, length: int, bound: float) -> Tensor:
+        drawn: Tensor = self._torch.rand(length, generator=self._generator)
+        return (drawn * 2.0 - 1.0) * bound
+
+    def _lengthen(self, weights: Tensor) -> None:
+        torch, old = self._torch, self._vectors.shape[1]
+        new = torch.zeros((4, len(weights)))
+        new[0], new[1] = weights, self._prior
+        self._vectors = torch.cat((self._vectors, new), 1)
+        if self._full:
+            length = old + len(weights)
+            if length > _FULL_LIMIT:
+                raise ParameterError(
+                    f"matrix='full' for {length} parameters; use matrix='diagonal', or a smaller network "
+                    f"of at most {_FULL_LIMIT}"
+                )
+            matrix = torch.eye(length, dtype=torch.float64) / self._prior
+            matrix[:old, :old] = self._matrix
+            self._matrix = matrix
+
+    def _look(self) -> None:
+        """Renew the views of weights and U after the vectors have moved."""
+        self._weights, self._curvature = self._layers(self._vectors[0]), self._layers(self._vectors[1])
+
+    def _layers(self, vector: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Views of a flat vector as (weights, biases) of each layer; the first layer's weights are (blocks, h, d)."""
+        inputs, units = self._sizes[:2]
+        end = len(vector) - self.blocks * inputs * units
+        first = vector[end:].view(self.blocks, units, inputs)
+        layers = [(first, vector[:units])]
+        place = units
+        for inputs, units in pairwise(self._sizes[1:]):
+            weights = vector[place : place + inputs * units].view(units, inputs)
+            place += inputs * units
+            layers.append((weights, vector[place : place + units]))
+            place += units
+        return layers
+
+    def _forward(
+        self, rows: Tensor, slots: Tensor | None, dropout: float = 0.0
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Output (n,), the inputs of each layer, and the slope of each hidden unit."""
+        torch = self._torch
+        (first, bias), later = self._weights[0], self._weights[1:]
+        inputs, slopes = [rows], []
+        sums = _apply_blocks(first, rows, slots) + bias
+        for weights, biases in later:
+            slope = (sums > 0).float()
+            if dropout:
+                kept = torch.rand(slope.shape, generator=self._generator) >= dropout
+                slope *= kept * (1.0 / (1.0 - dropout))
+            slopes.append(slope)
+            inputs.append(sums * slope)
+            sums = torch.addmm(biases, inputs[-1], weights.T)
+        output: Tensor = sums[:, 0]
+        return output, inputs, slopes
+
+    def _backward(self, top: Tensor, slopes: list[Tensor]) -> list[Tensor]:
+        """Derivative of each row's output, times (n,) `top`, by the sums that enter each layer's units."""
+        deltas = [top[:, None]]
+        for (weights, _), slope in zip(self._weights[:0:-1], slopes[::-1], strict=True):
+            deltas.insert(0, (deltas[0] @ weights) * slope)
+        return deltas
+
+    def predict(self, rows: Features, slots: Indices | None) -> tuple[Floats, Floats]:
+        """Output and g'U⁻¹g of each row, both (n,)."""
+        torch = self._torch
+        x, place = torch.from_numpy(rows), _tensor(slots)
+        output, inputs, slopes = self._forward(x, place)
+        deltas = self._backward(torch.ones(len(rows)), slopes)
+        if self._full:
+            gradients = self._gradients(deltas, inputs, place)
+            spread = ((gradients @ self._matrix) * gradients).sum(1)
+        else:
+            spread = self._diagonal_spread(deltas, inputs, place)
+        return output.numpy().astype(np.float64), spread.numpy().astype(np.float64)
+
+    def _diagonal_spread(self, deltas: list[Tensor], inputs: list[Tensor], slots: Tensor | None) -> Tensor:
+        """Σ g²/U: the gradient by a weight is its unit's delta times its input, by a bias the delta alone."""
+        layers = self._curvature
+        spread = self._torch.zeros(deltas[0].shape[0])
+        for place, ((weights, biases), delta, entering) in enumerate(
+            zip(layers, deltas, inputs, strict=True)
+        ):
+            squared, entered = delta.square(), entering.square()
+            if place:
+                by_input = squared @ weights.reciprocal()
+            else:
+                by_input = _apply_blocks(weights.reciprocal().transpose(1, 2), squared, slots)
+            spread = spread + (by_input * entered).sum(1) + squared @ biases.reciprocal()
+        return spread
+
+    def _gradients(self, deltas: list[Tensor], inputs: list[Tensor], slots: Tensor | None) -> Tensor:
+        """The gradients themselves, in the order of the flat vector: (n, parameters)."""
+        torch = self._torch
+        n = len(deltas[0])
+        parts = [deltas[0]]
+        for delta, entering in zip(deltas[1:], inputs[1:], strict=True):
+            parts += [torch.einsum("nh,nd->nhd", delta, entering).reshape(n, -1), delta]
+        blocks = torch.zeros((n, self.blocks, self._sizes[1], self._sizes[0]))
+        place = torch.zeros(n, dtype=torch.long) if slots is None else slots
+        blocks[torch.arange(n), place] = torch.einsum("nh,nd->nhd", deltas[0], inputs[0])
+        gradients: Tensor = torch.cat([*parts, blocks.reshape(n, -1)], 1).double()
+        return gradients
+
+    def see(self, rows: Features, slots: Indices | None) -> None:
+        """Add the gradients at these rows to U."""
+        torch = self._torch
+        x, place = torch.from_numpy(rows), _tensor(slots)
+        _, inputs, slopes = self._forward(x, place)
+        deltas = self._backward(torch.ones(len(rows)), slopes)
+        if self._full:
+            for gradient in self._gradients(deltas, inputs, place):
+                turned = self._matrix @ gradient
+                self._matrix -= torch.outer(turned, turned) / (1.0 + gradient @ turned)
+            return
+        squares = [delta.square() for delta in deltas], [entering.square() for entering in inputs]
+        self._add_products(self._vectors[1], *squares, place)
+
+    def _add_products(
+        self, vector: Tensor, deltas: list[Tensor], inputs: list[Tensor], slots: Tensor | None
+    ) -> None:
+        """Add Σ over the rows of (delta x input) to the weights and of delta to the biases in a flat vector."""
+        layers = self._layers(vector)
+        for (weights, biases), delta, entering in zip(layers[1:], deltas[1:], inputs[1:], strict=True):
+            weights.addmm_(delta.T, entering)
+            biases += delta.sum(0)
+        first, bias = layers[0]
+        bias += deltas[0].sum(0)
+        if slots is None:
+            first[0].addmm_(deltas[0].T, inputs[0])
+            return
+        if len(first) > _FEW_BLOCKS or len(slots) == 1:
+            for slot in set(slots.tolist()):
+                chosen = slots == slot
+                first[slot].addmm_(deltas[0][chosen].T, inputs[0][chosen])
+            return
+        n, units = deltas[0].shape
+        spread = self._torch.zeros((n, len(first), units))
+        spread[self._torch.arange(n), slots] = deltas[0]
+        first.view(-1, first.shape[2]).addmm_(spread.view(n, -1).T, inputs[0])
+
+    def copy(self) -> GradientNetwork:
+        """A network that changes on its own from here on."""
+        twin = copy(self)
+        twin._vectors, twin._matrix = self._vectors.clone(), self._matrix.clone()
+        twin._look()
+        return twin
+
+    def train(
+        self,
+        rows: Features,
+        slots: Indices | None,
+        targets: Features,
+        *,
+        epochs: int,
+        batch_size: int,
+        dropout: float,
+        rate: float,
+        adam: bool,
+        early_stopping: bool,
+    ) -> None:
+        """Passes of mini-batch steps down the squared error, from the weights as they are."""
+        torch = self._torch
+        x, y, place = torch.from_numpy(rows), torch.from_numpy(targets), _tensor(slots)
+        decay = self._prior / len(rows)
+        best = math.inf
+        for _ in range(epochs):
+            order = torch.randperm(len(rows), generator=self._generator)
+            error = 0.0
+            for batch in order.split(batch_size):
+                slots_here = None if place is None else place[batch]
+                output, inputs, slopes = self._forward(x[batch], slots_here, dropout)
+                residual = output - y[batch]
+                if early_stopping:
+                    error += float(residual.square().sum())
+                deltas = self._backward(residual * (2.0 / len(batch)), slopes)
+                gradient = self._vectors[0] * decay
+                self._add_products(gradient, deltas, inputs, slots_here)
+                self._step(gradient, rate, adam)
+            if early_stopping and error >= best:
+                break
+            best = min(best, error)
+
+    def _step(self, gradient: Tensor, rate: float, adam: bool) -> None:
+        """One step of Adam (first and second moments in rows 2 and 3) or of plain gradient descent."""
+        self.steps += 1
+        weights, _, first, second = self._vectors
+        if not adam:
+            weights.sub_(gradient, alpha=rate)
+            return
+        first.lerp_(gradient, 0.1)
+        second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+        correction = math.sqrt(1.0 - 0.999**self.steps)
+        size = rate * correction / (1.0 - 0.9**self.steps)
+        weights.addcdiv_(first, second.sqrt().add_(1e-8 * correction), value=-size)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        return {
+            "blocks": self.blocks if self._disjoint else None,
+            "steps": self.steps,
+            "vectors": self._vectors.numpy(),
+            "matrix": self._matrix.numpy(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` holds."""
+        self.steps = int(state["steps"])
+        self._vectors = self._torch.from_numpy(state["vectors"].copy())
+        self._matrix = self._torch.from_numpy(state["matrix"].copy())
+        self._look()
+
+
+def _apply_blocks(blocks: Tensor, rows: Tensor, slots: Tensor | None) -> Tensor:
+    """Each row (n, d) times its slot's block of (blocks, h, d): (n, h)."""
+    if slots is None:
+        return rows @ blocks[0].T
+    if len(rows) <= len(blocks):
+        return (blocks[slots] @ rows[:, :, None])[:, :, 0]
+    products = rows @ blocks.reshape(-1, blocks.shape[2]).T
+    places = slots[:, None, None].expand(-1, 1, blocks.shape[1])
+    return products.view(len(rows), len(blocks), -1).gather(1, places)[:, 0]
+
+
+def _tensor(slots: Indices | None) -> Tensor | None:
+    return None if slots is None else load_torch().from_numpy(np.asarray(slots, np.int64))
+
+
+def load_torch() -> Any:
+    """The torch module, or a MissingExtraError."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("torch", "neural") from error
+    return torch
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread here: its matrices are small, and threads that wait take the others' time."""
+    torch = load_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
