@@ -185,7 +185,7 @@ class Borrower(Means):
         self.borrowed = chosen.contexts
 
     def _scores(self, candidates):
-        return super()._scores(candidates) + float(np.sum(getattr(self, "borrowed", 0.0)))
+        return super()._scores(candidates) + float(np.nansum(getattr(self, "borrowed", 0.0)))
 
     def _state(self):
         return {**super()._state(), "borrowed": getattr(self, "borrowed", np.zeros(1))}
