@@ -1,9 +1,14 @@
 """Pages that are made from the program itself. To write them anew: python tests/test_docs.py"""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+from treebandit.experiments.build import check_table
+from treebandit.experiments.spec import read_study
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMANDS = ((), ("run",), ("report",), ("data",), ("roads",), ("roads", "record"))
@@ -29,6 +34,22 @@ def command_line():
 
 def test_the_command_line_page_is_what_help_says():
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == command_line()
+
+
+def test_the_study_on_the_experiments_page_can_be_run(tmp_path):
+    (tmp_path / "my.csv").write_text("x,y\n1,a\n2,b\n")
+    blocks = re.findall(
+        r"```toml\n(.*?)```", (DOCS / "experiments.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    whole, vary = (tomllib.loads(block) for block in blocks)
+    study = read_study(whole, name="my", source="my.toml", folder=tmp_path)
+    for run in study.runs():
+        check_table(run.environment, "environment")
+        if run.agent["name"] != "mine":
+            check_table(run.agent, "agent")
+    trees_only = {**whole, "agents": whole["agents"][:1], **vary}
+    varied = read_study(trees_only, name="my", source="my.toml", folder=tmp_path)
+    assert {run.agent["trees"]["max_depth"] for run in varied.runs()} == {2, 4, 6, 8, 10}
 
 
 if __name__ == "__main__":

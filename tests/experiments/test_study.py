@@ -12,7 +12,8 @@ import toys
 
 from treebandit.errors import StudyError
 from treebandit.experiments import study as study_module
-from treebandit.experiments.records import load_plan, load_runs, read_record
+from treebandit.experiments.records import load_plan, load_runs, read_record, write_record
+from treebandit.experiments.run import play
 from treebandit.experiments.spec import load_study, read_study
 from treebandit.experiments.study import execute
 
@@ -50,6 +51,15 @@ def test_one_and_two_workers_give_the_same_records_and_resume_skips_them(tmp_pat
     assert kinds(execute(runs, tmp_path / "2")) == ["skipped"] * 4
     assert {path: path.stat().st_mtime_ns for path in written} == written
     assert not list((tmp_path / "2" / ".claims").iterdir())
+
+
+def test_the_shipped_agents_play_alike_in_this_process_and_in_workers(tmp_path):
+    study = load_study("quick").select(seeds=1, rounds=40, environments=("mushroom",))
+    runs = list(study.select(agents=("TEUCB-XGBoost", "TETS-RF")).runs())
+    assert kinds(execute(runs, tmp_path / "pool", workers=2)) == ["finished"] * len(runs)
+    for run in runs:
+        write_record(play(run), tmp_path / "here")
+    assert_equal_records(tmp_path / "pool", tmp_path / "here")
 
 
 def test_a_changed_spec_makes_new_runs(tmp_path):
