@@ -33,14 +33,14 @@ class GradientNetwork:
     def __init__(
         self, sizes: tuple[int, ...], *, blocks: int | None, prior: float, full: bool, generator: Generator
     ) -> None:
-        self._torch = load_torch()
+        torch = load_torch()
         self._sizes, self._prior, self._full, self._generator = sizes, prior, full, generator
         self._disjoint = blocks is not None
         self.inputs = sizes[0]
         self.blocks = 0
         self.steps = 0
-        self._vectors = self._torch.zeros((4, 0))
-        self._matrix = self._torch.zeros((0, 0), dtype=self._torch.float64)
+        self._vectors = torch.zeros((4, 0))
+        self._matrix = torch.zeros((0, 0), dtype=torch.float64)
         self._lengthen(self._initial_upper())
         self.grow(1 if blocks is None else blocks)
 
@@ -60,15 +60,15 @@ class GradientNetwork:
         parts = [self._uniform(self._sizes[1], 1.0 / math.sqrt(self._sizes[0]))]
         for inputs, units in pairwise(self._sizes[1:]):
             parts += [self._uniform(units * (inputs + 1), 1.0 / math.sqrt(inputs))]
-        joined: Tensor = self._torch.cat(parts)
+        joined: Tensor = load_torch().cat(parts)
         return joined
 
     def _uniform(self, length: int, bound: float) -> Tensor:
-        drawn: Tensor = self._torch.rand(length, generator=self._generator)
+        drawn: Tensor = load_torch().rand(length, generator=self._generator)
         return (drawn * 2.0 - 1.0) * bound
 
     def _lengthen(self, weights: Tensor) -> None:
-        torch, old = self._torch, self._vectors.shape[1]
+        torch, old = load_torch(), self._vectors.shape[1]
         new = torch.zeros((4, len(weights)))
         new[0], new[1] = weights, self._prior
         self._vectors = torch.cat((self._vectors, new), 1)
@@ -105,7 +105,7 @@ class GradientNetwork:
         self, rows: Tensor, slots: Tensor | None, dropout: float = 0.0
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Output (n,), the inputs of each layer, and the slope of each hidden unit."""
-        torch = self._torch
+        torch = load_torch()
         (first, bias), later = self._weights[0], self._weights[1:]
         inputs, slopes = [rows], []
         sums = _apply_blocks(first, rows, slots) + bias
@@ -129,7 +129,7 @@ class GradientNetwork:
 
     def predict(self, rows: Features, slots: Indices | None) -> tuple[Floats, Floats]:
         """Output and g'U⁻¹g of each row, both (n,)."""
-        torch = self._torch
+        torch = load_torch()
         x, place = torch.from_numpy(rows), _tensor(slots)
         output, inputs, slopes = self._forward(x, place)
         deltas = self._backward(torch.ones(len(rows)), slopes)
@@ -143,7 +143,7 @@ class GradientNetwork:
     def _diagonal_spread(self, deltas: list[Tensor], inputs: list[Tensor], slots: Tensor | None) -> Tensor:
         """Σ g²/U: the gradient by a weight is its unit's delta times its input, by a bias the delta alone."""
         layers = self._curvature
-        spread = self._torch.zeros(deltas[0].shape[0])
+        spread: Tensor = load_torch().zeros(deltas[0].shape[0])
         for place, ((weights, biases), delta, entering) in enumerate(
             zip(layers, deltas, inputs, strict=True)
         ):
@@ -152,12 +152,12 @@ class GradientNetwork:
                 by_input = squared @ weights.reciprocal()
             else:
                 by_input = _apply_blocks(weights.reciprocal().transpose(1, 2), squared, slots)
-            spread = spread + (by_input * entered).sum(1) + squared @ biases.reciprocal()
+            spread += (by_input * entered).sum(1) + squared @ biases.reciprocal()
         return spread
 
     def _gradients(self, deltas: list[Tensor], inputs: list[Tensor], slots: Tensor | None) -> Tensor:
         """The gradients themselves, in the order of the flat vector: (n, parameters)."""
-        torch = self._torch
+        torch = load_torch()
         n = len(deltas[0])
         parts = [deltas[0]]
         for delta, entering in zip(deltas[1:], inputs[1:], strict=True):
@@ -170,7 +170,7 @@ class GradientNetwork:
 
     def see(self, rows: Features, slots: Indices | None) -> None:
         """Add the gradients at these rows to U."""
-        torch = self._torch
+        torch = load_torch()
         x, place = torch.from_numpy(rows), _tensor(slots)
         _, inputs, slopes = self._forward(x, place)
         deltas = self._backward(torch.ones(len(rows)), slopes)
@@ -201,8 +201,8 @@ class GradientNetwork:
                 first[slot].addmm_(deltas[0][chosen].T, inputs[0][chosen])
             return
         n, units = deltas[0].shape
-        spread = self._torch.zeros((n, len(first), units))
-        spread[self._torch.arange(n), slots] = deltas[0]
+        spread = load_torch().zeros((n, len(first), units))
+        spread[load_torch().arange(n), slots] = deltas[0]
         first.view(-1, first.shape[2]).addmm_(spread.view(n, -1).T, inputs[0])
 
     def copy(self) -> GradientNetwork:
@@ -226,7 +226,7 @@ class GradientNetwork:
         early_stopping: bool,
     ) -> None:
         """Passes of mini-batch steps down the squared error, from the weights as they are."""
-        torch = self._torch
+        torch = load_torch()
         x, y, place = torch.from_numpy(rows), torch.from_numpy(targets), _tensor(slots)
         decay = self._prior / len(rows)
         best = math.inf
@@ -272,8 +272,8 @@ class GradientNetwork:
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` holds."""
         self.steps = int(state["steps"])
-        self._vectors = self._torch.from_numpy(state["vectors"].copy())
-        self._matrix = self._torch.from_numpy(state["matrix"].copy())
+        self._vectors = load_torch().from_numpy(state["vectors"].copy())
+        self._matrix = load_torch().from_numpy(state["matrix"].copy())
         self._look()
 
 
