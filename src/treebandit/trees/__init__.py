@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treebandit.trees.forest import Forest, TreeLearner
+    from treebandit.trees.histogram_forest import HistogramBoosting, HistogramForest
     from treebandit.trees.leaf_statistics import LeafStatistics
     from treebandit.trees.lightgbm_trees import LightGBMTrees
     from treebandit.trees.regressor import TreeEnsembleRegressor
@@ -17,6 +18,8 @@ _HOMES = {
     "DecisionTreeTrees": "sklearn_trees",
     "ExtraTrees": "sklearn_trees",
     "Forest": "forest",
+    "HistogramBoosting": "histogram_forest",
+    "HistogramForest": "histogram_forest",
     "LeafStatistics": "leaf_statistics",
     "LightGBMTrees": "lightgbm_trees",
     "RandomForestTrees": "sklearn_trees",
@@ -29,6 +32,8 @@ __all__ = [
     "DecisionTreeTrees",
     "ExtraTrees",
     "Forest",
+    "HistogramBoosting",
+    "HistogramForest",
     "LeafStatistics",
     "LightGBMTrees",
     "RandomForestTrees",
