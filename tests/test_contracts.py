@@ -69,6 +69,8 @@ ENVIRONMENTS = {
 LEARNERS = {
     "DecisionTreeTrees": [({}, ("counts",)), ({"min_samples_leaf": 2, "max_depth": 3}, ())],
     "ExtraTrees": [({"n_trees": 13}, ()), ({"n_trees": 5, "bootstrap": True, "max_features": 1}, ())],
+    "HistogramBoosting": [({"n_trees": 13}, ()), ({"n_trees": 3, "max_depth": 2}, ())],
+    "HistogramForest": [({"n_trees": 13}, ()), ({"n_trees": 1, "max_depth": None}, ())],
     "LightGBMTrees": [({"n_trees": 13}, ()), ({"n_trees": 13, "mode": "forest"}, ())],
     "RandomForestTrees": [({"n_trees": 13}, ()), ({"n_trees": 1, "max_depth": None}, ())],
     "XGBoostTrees": [({}, ()), ({"n_trees": 7, "max_depth": None, "options": {"subsample": 0.7}}, ())],
