@@ -5,7 +5,7 @@ tries, the rows' weights and targets are added up by code, and one pass over the
 number of different rows share one number: a bootstrap counts a row several times, a leaf's least size does not.
 """
 # mypy: disallow_untyped_decorators=False
-# ruff: noqa: ANN
+# ruff: noqa: ANN001, ANN201, ANN202
 
 from __future__ import annotations
 

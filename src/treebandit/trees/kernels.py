@@ -138,7 +138,8 @@ def sample_rows(nodes, roots, depths, bits, table, features, key, exploration): 
 def measure_leaves(  # type: ignore[no-untyped-def]
     nodes, roots, depths, bits, n_trees, values, base, rate, features, targets, in_bag, table, tree_moments
 ):
-    """Fill MEAN, COUNT and (for now) the sum of squared deviations in SPREAD, and each tree's Σy and Σy².
+    """Fill MEAN, COUNT and (for now) the sum of squared deviations in SPREAD, and in `tree_moments`, (n_trees, 3),
+    each tree's first suggestion y₀, Σ(y - y₀) and Σ(y - y₀)².
 
     The output that row i suggests to tree n is y = rate * (target - prefix prediction) where trees are added up
     (rate > 0), and target / n_trees where they are averaged (rate = 0). A row in the bag of a tree is left out
@@ -163,8 +164,11 @@ def measure_leaves(  # type: ignore[no-untyped-def]
                     tree = block * CHAINS + j
                     suggested = rate * (target - prefix[i]) if rate > 0.0 else target / n_trees
                     prefix[i] += values[leaf]
-                    tree_moments[tree, 0] += suggested
-                    tree_moments[tree, 1] += suggested * suggested
+                    if start + i == 0:
+                        tree_moments[tree, 0] = suggested
+                    shifted = suggested - tree_moments[tree, 0]
+                    tree_moments[tree, 1] += shifted
+                    tree_moments[tree, 2] += shifted * shifted
                     if bags and in_bag[start + i, tree]:
                         continue
                     count = table[leaf, COUNT] + 1.0

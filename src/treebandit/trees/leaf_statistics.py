@@ -55,7 +55,7 @@ class LeafStatistics:
         if out_of_bag:
             bags = _bags_of(forest, len(features))
         table = np.zeros((len(forest.nodes), 4))
-        moments = np.zeros((forest.n_trees, 2))
+        moments = np.zeros((forest.n_trees, 3))
         kernels.measure_leaves(
             *forest.layout,
             forest.n_trees,
@@ -69,7 +69,7 @@ class LeafStatistics:
             moments,
         )
         n = max(len(features), 1)
-        prior = np.maximum(moments[:, 1] / n - (moments[:, 0] / n) ** 2, 0.0) * (n / max(n - 1, 1))
+        prior = np.maximum(moments[:, 2] / n - (moments[:, 1] / n) ** 2, 0.0) * (n / max(n - 1, 1))
         count = table[:, kernels.COUNT]
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = table[:, kernels.SPREAD] / (count * (count - 1.0))
