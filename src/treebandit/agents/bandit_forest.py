@@ -40,7 +40,7 @@ class BanditForest(BaseAgent):
     min_epsilon: float = 0.4
     max_epsilon: float = 0.8
     delta: float = 0.05
-    radius: float = 1.0
+    radius: float = 0.2
     n_bins: int = 5
     bin_rows: int = 100
     seed: int | None = None

@@ -33,7 +33,7 @@ class _LinearAgent(BaseAgent):
     afresh; in between every row is a rank-one update. A missing number counts as the mean of its time.
     """
 
-    exploration: float = 1.0
+    exploration: float = 0.1
     ridge: float = 1.0
     shared: bool = False
     seed: int | None = None
