@@ -122,6 +122,7 @@ def run(
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `treebandit run` wrote.")],
     json: Annotated[bool, typer.Option("--json", help="One object per agent and environment.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The table in Markdown.")] = False,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page: one file, works offline.")
     ] = None,
@@ -139,14 +140,17 @@ def report(
 
     if json:
         typer.echo(reports.as_json(reports.summarise(folder)))
+    elif markdown:
+        results = reports.read_results(folder)
+        typer.echo(reports.as_markdown(reports.summarise(results), results), nl=False)
     else:
         _show(folder, Console())
     if html is not None:
         reports.write_page(folder, html)
-        typer.echo(f"page: {html}", err=json)
+        typer.echo(f"page: {html}", err=json or markdown)
     if figures is not None:
         files = reports.write_figures(folder, figures)
-        typer.echo(f"figures: {len(files)} files in {figures}", err=json)
+        typer.echo(f"figures: {len(files)} files in {figures}", err=json or markdown)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treebandit.reports.figures import write_figures
+    from treebandit.reports.markdown import as_markdown
     from treebandit.reports.page import write_page
     from treebandit.reports.paper import paper_table
     from treebandit.reports.summary import Results, as_json, read_results, summarise
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "Results": "summary",
     "as_json": "summary",
+    "as_markdown": "markdown",
     "paper_table": "paper",
     "print_table": "table",
     "read_results": "summary",
@@ -26,6 +28,7 @@ _ROOMS = {
 __all__ = [
     "Results",
     "as_json",
+    "as_markdown",
     "paper_table",
     "print_table",
     "read_results",
