@@ -57,19 +57,18 @@ def test_each_decision_takes_a_new_bootstrap_unless_replicates_stand_for_it():
     assert 1 < len({tuple(kept.score(candidates)) for _ in range(30)}) <= 4
 
 
-def test_replicates_are_rebuilt_by_the_schedule_and_at_once_for_a_new_arm():
-    agent = taught(mode="replicates", replicates=2, rebuild="every 1000")
+def test_replicates_are_rebuilt_as_their_arm_grows_and_at_once_for_a_new_arm():
+    agent = taught(mode="replicates", replicates=2, rebuild="every 30")
     first = {label: arm.forests for label, arm in agent._arms.items()}
     agent.learn(np.zeros((1, 2)), [1.0], [0])
     assert agent._arms[0].forests is first[0]
     agent.learn(np.zeros((1, 2)), [1.0], [7])
     assert len(agent._arms[7].forests) == 2
     assert agent._arms[1].forests is first[1]
-    for _ in range(1000):
-        agent.score(Candidates(np.zeros((1, 2), np.float32), np.array([0]), Columns.numeric(2)))
-    agent.learn(np.zeros((1, 2)), [1.0], [0])
+    agent.learn(np.zeros((9, 2)), np.ones(9), [0] * 9)
+    assert len(agent._arms[0].rows) == 30
     assert agent._arms[0].forests is not first[0]
-    assert agent._arms[1].forests is first[1], "an arm without new rows keeps its replicates"
+    assert agent._arms[1].forests is first[1]
 
 
 def test_many_rows_of_one_arm_meet_one_whole_tree():

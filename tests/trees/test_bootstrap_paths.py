@@ -85,23 +85,6 @@ def test_bootstrap_predictions_have_the_mean_and_spread_of_the_bootstrap():
     ]
     assert np.mean(drawn) == pytest.approx(targets.mean(), abs=0.1)
     assert np.var(drawn) == pytest.approx(targets.var() / 4, rel=0.1)
-    bagged = PathLimits(1, True, None, 1, 1)
-    twice = [
-        rows.predict_bootstrap(np.zeros(1, np.float32), bagged, seed=seed * 7919) for seed in range(4000)
-    ]
-    assert np.var(twice) == pytest.approx(targets.var() / 4 * (1 + 3 / 4), rel=0.1)
-
-
-def test_a_forest_of_paths_predicts_as_well_as_scikit_learns():
-    random = np.random.default_rng(0)
-    features = random.uniform(-1, 1, (400, 4)).astype(np.float32)
-    truth = np.sin(3 * features[:, 0]) + features[:, 1]
-    targets = truth + 0.3 * random.normal(size=400)
-    learner = RandomForestTrees(n_trees=20)
-    rows, limits = rows_of(features[:300], targets[:300]), learner.path_limits(4)
-    paths = np.array([rows.predict_bootstrap(row, limits, seed=1) for row in features[300:]])
-    forest = learner.fit(features[:300], targets[:300], seed=0).predict(features[300:])
-    assert np.mean((paths - truth[300:]) ** 2) < 1.5 * np.mean((forest - truth[300:]) ** 2)
 
 
 @pytest.mark.parametrize(("share", "tried"), [(1.0, 8), (0.5, 4), (0.01, 1), (3, 3)])

@@ -14,6 +14,7 @@ from treebandit.agents.encoding import CategoryEncoding, Encoder, check_encoding
 from treebandit.agents.history import History, Schedule
 from treebandit.bandit import Candidates, Columns, Estimate, Features, Floats
 from treebandit.errors import NotFittedError, ParameterError
+from treebandit.trees.binned_paths import BinnedRows
 from treebandit.trees.bootstrap_paths import PathLearner, SortedRows
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.sklearn_trees import DecisionTreeTrees
@@ -27,12 +28,12 @@ _NO_ARM = 0
 class _Arm:
     """Rows of one arm, and the models that stand for it until the next rebuild."""
 
-    __slots__ = ("fitted_rows", "forests", "rows")
+    __slots__ = ("forests", "level", "rows")
 
-    def __init__(self, width: int) -> None:
-        self.rows = SortedRows(width)
+    def __init__(self, width: int, *, single_tree: bool) -> None:
+        self.rows = SortedRows(width) if single_tree else BinnedRows(width)
         self.forests: list[Forest] = []
-        self.fitted_rows = 0
+        self.level = 0
 
 
 @dataclass(eq=False)
@@ -42,15 +43,16 @@ class TreeBootstrap(BaseAgent):
     trees: the model of an arm; one CART decision tree unless told otherwise.
     mode: 'exact' takes a new bootstrap sample and a new model per arm at every decision; 'replicates' keeps
         `replicates` such models per arm, rebuilt by the schedule, and draws one of them per arm and decision.
-    rebuild: when replicates are rebuilt: '8 ln t', 'every 100' or 'never' (after the first time).
+    rebuild: when the replicates of an arm are rebuilt: '8 ln t', 'every 100' or 'never' (after the first time),
+        t being the number of the arm's own rows, so that a wrong model of a rare arm does not stay for long.
     random_rounds, random_start: T_I, that many random rounds times the number of arms ('per_arm', the paper's)
         or that many in all ('rounds').
     optimistic_reward: what an arm without rows predicts; None for the greatest reward seen so far.
     categories: columns of categories as integer 'codes' or 'one_hot'.
 
     Without arm labels all rows share one model. A single tree and a random forest grow only the path that the
-    context takes, so that their exact mode is cheap; any other learner fits a whole ensemble per arm and
-    decision.
+    context takes, so that their exact mode is cheap (a forest from columns cut into 255 bins); any other learner
+    fits a whole ensemble per arm and decision.
     """
 
     trees: TreeLearner = field(default_factory=DecisionTreeTrees)
@@ -70,7 +72,6 @@ class TreeBootstrap(BaseAgent):
         self._history = History()
         self._encoder: Encoder | None = None
         self._arms: dict[int, _Arm] = {}
-        self._level = 0
         self._arms_met = 0
 
     def _check_arguments(self) -> None:
@@ -192,48 +193,48 @@ class TreeBootstrap(BaseAgent):
 
     def _hand_out(self, chosen: Candidates, rewards: Floats) -> None:
         features = self._encode(chosen)
+        width = features.shape[1]
+        single = isinstance(self.trees, PathLearner) and self.trees.path_limits(width).n_trees == 1
         for label, rows in _rows_by_arm(chosen).items():
             if label not in self._arms:
-                self._arms[label] = _Arm(features.shape[1])
+                self._arms[label] = _Arm(width, single_tree=single)
             self._arms[label].rows.append(features[rows], rewards[rows])
 
     def _renew_models(self) -> None:
-        """Rebuild all replicates that have gained rows when they are due; those of a new arm at once."""
+        """Rebuild the replicates of the arms whose rows have grown enough, and of new arms at once."""
         if self.mode == "exact" or self.clock < self.start_rounds:
             return
-        level = self._schedule.level(self.clock + 1)
-        due = level > self._level
-        stale = [
-            arm for arm in self._arms.values() if not arm.forests or (due and len(arm.rows) > arm.fitted_rows)
+        levels = {label: self._schedule.level(len(arm.rows)) for label, arm in self._arms.items()}
+        due = [label for label, arm in self._arms.items() if not arm.forests or levels[label] > arm.level]
+        if not due:
+            return
+        started = time.perf_counter()
+        models = [
+            [self._fit(self._arms[label], self._random) for _ in range(self.replicates)] for label in due
         ]
-        if stale:
-            started = time.perf_counter()
-            models = [[self._fit(arm, self._random) for _ in range(self.replicates)] for arm in stale]
-            for arm, forests in zip(stale, models, strict=True):
-                arm.forests, arm.fitted_rows = forests, len(arm.rows)
-            self.rebuild_seconds += time.perf_counter() - started
-        self._level = level
+        for label, forests in zip(due, models, strict=True):
+            self._arms[label].forests, self._arms[label].level = forests, levels[label]
+        self.rebuild_seconds += time.perf_counter() - started
 
     def _state(self) -> dict[str, Any]:
         return {
             "history": self._history.state(),
-            "level": self._level,
             "arms_met": self._arms_met,
             "categories": None if self._encoder is None else list(self._encoder.columns.categories),
             "models": [
-                {"arm": label, "fitted_rows": arm.fitted_rows, "forests": [_saved(f) for f in arm.forests]}
+                {"arm": label, "level": arm.level, "forests": [_saved(f) for f in arm.forests]}
                 for label, arm in self._arms.items()
             ],
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._history = History.restored(state["history"])
-        self._level, self._arms_met = int(state["level"]), int(state["arms_met"])
+        self._arms_met = int(state["arms_met"])
         if state["categories"] is not None:
             self._spread(Columns(tuple(state["categories"])))
         for saved in state["models"]:
             arm = self._arms[saved["arm"]]
-            arm.fitted_rows = int(saved["fitted_rows"])
+            arm.level = int(saved["level"])
             arm.forests = [Forest(**members) for members in saved["forests"]]
 
 

@@ -1,4 +1,4 @@
-"""Trees on bootstrap samples, grown only along the path that one row takes.
+"""A tree on a bootstrap sample, grown only along the path that one row takes.
 
 A tree that is asked about a single row and then thrown away need not be grown whole: the nodes that the row
 does not pass have no say in its prediction. Rows are kept sorted by every column, so that a split is found
@@ -98,9 +98,9 @@ class SortedRows:
             self._length = length
 
     def predict_bootstrap(self, row: Features, limits: PathLimits, *, seed: int) -> float:
-        """What trees grown on a bootstrap sample of all rows say of one (d,) row; `seed` decides the sample.
+        """What a tree grown on a bootstrap sample of all rows says of one (d,) row; `seed` decides the sample.
 
-        Rows asked with the same seed meet the same trees.
+        Rows asked with the same seed meet the same tree.
         """
         return float(
             _predict_bootstrap(
@@ -121,7 +121,6 @@ class SortedRows:
         node = np.empty((len(self._orders), size + 1), np.int32)
         pairs = np.column_stack((weights, weights * self.targets))
         _keep_positive(self._orders, self._length, scratch, node)
-        _, _, depth, leaf, tried = _numbers(limits)
         return float(
             _grow_path(
                 self._values,
@@ -131,17 +130,15 @@ class SortedRows:
                 size,
                 scratch,
                 row,
-                depth,
-                leaf,
-                tried,
+                *_numbers(limits),
                 np.uint64(seed),
             )
         )
 
 
-def _numbers(limits: PathLimits) -> tuple[int, bool, int, int, int]:
+def _numbers(limits: PathLimits) -> tuple[int, int, int]:
     depth = _NO_LIMIT if limits.max_depth is None else limits.max_depth
-    return limits.n_trees, limits.bagged, depth, limits.min_samples_leaf, limits.max_features
+    return depth, limits.min_samples_leaf, limits.max_features
 
 
 def _widened(array: NDArray[Any], capacity: int, used: int) -> NDArray[Any]:
@@ -169,13 +166,13 @@ def _insert(values, orders, row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _next(state):  # type: ignore[no-untyped-def]
+def next_state(state):  # type: ignore[no-untyped-def]
     """The next state of a splitmix64 stream."""
     return state + uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True)
-def _below(state, n):  # type: ignore[no-untyped-def]
+def draw_below(state, n):  # type: ignore[no-untyped-def]
     """A whole number below n < 2³² from a splitmix64 state."""
     z = state
     z = (z ^ (z >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
@@ -208,39 +205,19 @@ def _weigh_targets(pairs, targets, positive):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _predict_bootstrap(  # type: ignore[no-untyped-def]
-    values, orders, targets, length, row, n_trees, bagged, max_depth, min_leaf, n_try, seed
+    values, orders, targets, length, row, max_depth, min_leaf, n_try, seed
 ):
-    """Mean over `n_trees` trees on one bootstrap sample; where `bagged`, each on a bootstrap of that sample."""
-    width = orders.shape[0]
+    """What a tree grown on a bootstrap sample says of `row`."""
     state = seed
-    drawn = np.empty(length, np.int32)
     pairs = np.zeros((length, 2))
-    for i in range(length):
-        state = _next(state)
-        drawn[i] = _below(state, length)
-        pairs[drawn[i], 0] += 1.0
+    for _ in range(length):
+        state = next_state(state)
+        pairs[draw_below(state, length), 0] += 1.0
     scratch = np.empty(length, np.uint8)
     distinct = _weigh_targets(pairs, targets, scratch)
-    sample = np.empty((width, distinct + 1), np.int32)
-    _keep_positive(orders, length, scratch, sample)
-    if not bagged:
-        return _grow_path(
-            values, targets, pairs, sample, distinct, scratch, row, max_depth, min_leaf, n_try, state
-        )
-    node = np.empty((width, distinct + 1), np.int32)
-    total = 0.0
-    for _ in range(n_trees):
-        pairs[:] = 0.0
-        for _ in range(length):
-            state = _next(state)
-            pairs[drawn[_below(state, length)], 0] += 1.0
-        kept = _weigh_targets(pairs, targets, scratch)
-        _keep_positive(sample, distinct, scratch, node)
-        state = _next(state)
-        total += _grow_path(
-            values, targets, pairs, node, kept, scratch, row, max_depth, min_leaf, n_try, state
-        )
-    return total / n_trees
+    node = np.empty((orders.shape[0], distinct + 1), np.int32)
+    _keep_positive(orders, length, scratch, node)
+    return _grow_path(values, targets, pairs, node, distinct, scratch, row, max_depth, min_leaf, n_try, state)
 
 
 @njit(cache=True)
@@ -265,8 +242,8 @@ def _grow_path(  # type: ignore[no-untyped-def]
         for k in range(width):
             if tried >= n_try:
                 break
-            state = _next(state)
-            pick = k + np.int64(_below(state, width - k))
+            state = next_state(state)
+            pick = k + np.int64(draw_below(state, width - k))
             columns[k], columns[pick] = columns[pick], columns[k]
             j = columns[k]
             gain, cut, to_left, constant = _best_cut(
