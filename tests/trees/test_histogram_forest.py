@@ -44,8 +44,8 @@ def test_each_split_is_the_best_one(table, seed, bagged):
     targets = table.targets - table.targets.mean()
     weights = np.bincount(random.integers(0, n, n), minlength=n) if bagged else np.ones(n)
     weights = weights.astype(np.int32)
-    growth = _Growth(HistogramForest(max_depth=4), features)
-    growth.grow(targets, weights, features.shape[1], seed=seed)
+    growth = _Growth(HistogramForest(max_depth=4, max_features=1.0), features)
+    growth.grow(targets, weights, growth.groups, seed=seed)
     children, splits, values = growth._trees[0]
     todo = [(0, np.flatnonzero(weights), 0)]
     while todo:
@@ -116,7 +116,7 @@ def test_forest_walks_raw_features_as_the_builder_walks_codes(table, kind, depth
     learner = kind(n_trees=5, max_depth=depth, bins=4)
     forest = learner.fit(table.features, table.targets, seed=0)
     growth = _Growth(learner, table.features)
-    growth.grow(table.targets, np.ones(len(table.targets), np.int32), 2, seed=1)
+    growth.grow(table.targets, np.ones(len(table.targets), np.int32), growth.groups, seed=1)
     alone = growth.forest(scale=1.0)
     walked = np.zeros(len(table.targets))
     growth.add_last(walked, 1.0)
@@ -159,10 +159,23 @@ def test_in_bag_rows_are_those_the_trees_saw():
     assert HistogramForest(bootstrap=False).fit(features, targets, seed=0).in_bag is None
 
 
+@pytest.mark.parametrize(("share", "using"), [(0.0, 10), (0.5, 5), (1.0, 0)])
+def test_blind_trees_do_not_use_the_last_column(share, using):
+    random = np.random.default_rng(5)
+    features = random.standard_normal((100, 3)).astype(np.float32)
+    forest = HistogramForest(n_trees=10, max_features=1.0, blind_share=share).fit(
+        features, features[:, 2].astype(float), seed=0
+    )
+    moved = features.copy()
+    moved[:, 2] += 1.0
+    assert (forest.find_leaves(features) != forest.find_leaves(moved)).any(0).sum() == using
+
+
 def test_a_share_of_features_and_of_rows_makes_trees_differ():
     features, targets = problem(200, 4)
     for learner in (
         HistogramForest(n_trees=5, bootstrap=False, max_features=1),
+        HistogramForest(n_trees=5, bootstrap=False, max_features=1.0, subsample=0.7),
         HistogramBoosting(n_trees=5, subsample=0.5),
     ):
         one, other = (learner.fit(features, targets, seed=seed).predict(features) for seed in (0, 1))
@@ -177,6 +190,7 @@ def test_a_share_of_features_and_of_rows_makes_trees_differ():
         (HistogramForest, {"bins": 1}),
         (HistogramForest, {"max_features": 0.0}),
         (HistogramForest, {"max_features": 0}),
+        (HistogramForest, {"blind_share": 1.5}),
         (HistogramForest, {"min_samples_leaf": 1}),
         (HistogramBoosting, {"learning_rate": 0.0}),
         (HistogramBoosting, {"ridge": -1.0}),

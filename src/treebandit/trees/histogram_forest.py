@@ -24,6 +24,7 @@ class _HistogramTrees:
 
     max_depth: None for no limit. max_features: share (float) or number (int) of the columns tried at each split,
     where the columns of one one-hot coding count as one. bins: of a column with more different values than that.
+    subsample: share of the rows that each tree sees, drawn without replacement.
     """
 
     n_trees: int = 100
@@ -31,6 +32,7 @@ class _HistogramTrees:
     min_samples_leaf: int = 2
     max_features: float | int = 1.0
     bins: int = 64
+    subsample: float = 1.0
 
     def __post_init__(self) -> None:
         self._check()
@@ -45,6 +47,8 @@ class _HistogramTrees:
             raise ParameterError(
                 f"{name}(max_features={share!r}); expected a share in (0, 1] or a whole number"
             )
+        if not 0 < self.subsample <= 1:
+            raise ParameterError(f"{name}(subsample={self.subsample!r}); expected a share in (0, 1]")
 
     @property
     def threads(self) -> int:
@@ -55,17 +59,34 @@ class _HistogramTrees:
         share = self.max_features
         return max(1, int(share * groups)) if isinstance(share, float) else min(share, groups)
 
+    def _sample(self, n: int, random: np.random.Generator) -> NDArray[np.int32]:
+        """How often each of n rows counts."""
+        if self.subsample == 1:
+            return np.ones(n, np.int32)
+        weights = np.zeros(n, np.int32)
+        weights[random.permutation(n)[: max(2, round(self.subsample * n))]] = 1
+        return weights
+
 
 @dataclass(frozen=True)
 class HistogramForest(_HistogramTrees):
     """A random forest with squared error on binned features.
 
-    bootstrap: each tree sees as many rows as there are, drawn with replacement; `min_samples_leaf` counts
-    different rows.
+    bootstrap: each tree sees as many rows as there are, drawn with replacement, whatever `subsample` says;
+        `min_samples_leaf` counts different rows.
+    blind_share: share of the trees that do not see the last column, for a column that would crowd out the others.
     """
 
     max_features: float | int = 0.5
     bootstrap: bool = True
+    blind_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._check()
+        if not 0 <= self.blind_share <= 1:
+            raise ParameterError(
+                f"HistogramForest(blind_share={self.blind_share!r}); expected a share in [0, 1]"
+            )
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow `n_trees` trees on (n, d) features and (n,) targets."""
@@ -73,39 +94,39 @@ class HistogramForest(_HistogramTrees):
         random = np.random.default_rng(seed)
         base = float(np.mean(targets))
         growth = _Growth(self, features)
-        bags = np.ones((self.n_trees, n), np.bool_) if self.bootstrap else None
-        weights = np.ones(n, np.int32)
+        bags = np.empty((self.n_trees, n), np.bool_)
+        seeing = self.n_trees - round(self.blind_share * self.n_trees)
         for tree in range(self.n_trees):
-            if bags is not None:
-                weights = np.bincount(random.integers(0, n, n, dtype=np.int32), minlength=n).astype(np.int32)
-                np.greater(weights, 0, out=bags[tree])
-            growth.grow(targets - base, weights, self._tried(growth.groups), seed=int(random.integers(2**63)))
+            weights = self._sample(n, random)
+            groups = growth.groups if tree < seeing else max(1, growth.groups - 1)
+            growth.grow(targets - base, weights, groups, seed=int(random.integers(2**63)))
+            np.greater(weights, 0, out=bags[tree])
+        whole = not self.bootstrap and self.subsample == 1
         return growth.forest(
-            scale=1.0 / self.n_trees, shift=base / self.n_trees, in_bag=None if bags is None else bags.T
+            scale=1.0 / self.n_trees, shift=base / self.n_trees, in_bag=None if whole else bags.T
         )
+
+    def _sample(self, n: int, random: np.random.Generator) -> NDArray[np.int32]:
+        if self.bootstrap:
+            return np.bincount(random.integers(0, n, n, dtype=np.int32), minlength=n).astype(np.int32)
+        return super()._sample(n, random)
 
 
 @dataclass(frozen=True)
 class HistogramBoosting(_HistogramTrees):
     """Gradient boosting with squared error on binned features.
 
-    learning_rate: η. ridge: λ, rows' weight of the prior that a leaf's output is 0. subsample: share of the rows
-    that each tree sees, drawn without replacement.
+    learning_rate: η. ridge: λ, rows' weight of the prior that a leaf's output is 0.
     """
 
     max_depth: int | None = 6
     learning_rate: float = 0.1
     ridge: float = 1.0
-    subsample: float = 1.0
 
     def __post_init__(self) -> None:
         self._check(self.learning_rate)
         if not self.ridge >= 0:
             raise ParameterError(f"HistogramBoosting(ridge={self.ridge!r}); expected 0 or more")
-        if not 0 < self.subsample <= 1:
-            raise ParameterError(
-                f"HistogramBoosting(subsample={self.subsample!r}); expected a share in (0, 1]"
-            )
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow `n_trees` trees, each on what the trees before it leave of (n,) targets."""
@@ -114,18 +135,9 @@ class HistogramBoosting(_HistogramTrees):
         base = float(np.mean(targets))
         growth = _Growth(self, features)
         predictions = np.full(n, base)
-        weights = np.ones(n, np.int32)
         for _ in range(self.n_trees):
-            if self.subsample < 1:
-                weights = np.zeros(n, np.int32)
-                weights[random.choice(n, max(2, round(self.subsample * n)), replace=False)] = 1
-            growth.grow(
-                targets - predictions,
-                weights,
-                self._tried(growth.groups),
-                seed=int(random.integers(2**63)),
-                ridge=self.ridge,
-            )
+            weights, tree_seed = self._sample(n, random), int(random.integers(2**63))
+            growth.grow(targets - predictions, weights, growth.groups, seed=tree_seed, ridge=self.ridge)
             growth.add_last(predictions, self.learning_rate)
         return growth.forest(scale=self.learning_rate, base=base, learning_rate=self.learning_rate)
 
@@ -157,13 +169,12 @@ class _Growth:
         return self.binned.codes, self.binned.widths, self.binned.singles
 
     def grow(
-        self, targets: Floats, weights: NDArray[np.int32], tried: int, *, seed: int, ridge: float = 0.0
+        self, targets: Floats, weights: NDArray[np.int32], groups: int, *, seed: int, ridge: float = 0.0
     ) -> None:
-        """Grow one more tree."""
-        least = self.learner.min_samples_leaf
-        size = kernels.grow_tree(
-            *self._table, targets, weights, self.depth, least, tried, ridge, seed, *self._scratch
-        )
+        """Grow one more tree on the first `groups` of them."""
+        table = (part[:groups] for part in self._table)
+        limits = self.depth, self.learner.min_samples_leaf, self.learner._tried(groups)
+        size = kernels.grow_tree(*table, targets, weights, *limits, ridge, seed, *self._scratch)
         self._trees.append(tuple(part[:size].copy() for part in self._scratch))
 
     def add_last(self, predictions: Floats, rate: float) -> None:
