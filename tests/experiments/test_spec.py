@@ -93,6 +93,18 @@ def test_a_varied_parameter_is_set_and_told():
     assert [run.environment["batch"] for run in batches.runs()] == [1, 100]
 
 
+def test_agents_of_another_study_come_first_and_share_its_runs(tmp_path):
+    (tmp_path / "own.toml").write_text('agents = ["toys:Means"]\nenvironments = ["magic"]\nseeds = 2')
+    more = 'agents_of = "own.toml"\nagents = ["Uniform"]\nenvironments = ["magic"]\nseeds = 2'
+    (tmp_path / "more.toml").write_text(more)
+    own, both = load_study(tmp_path / "own.toml"), load_study(tmp_path / "more.toml")
+    assert [agent["name"] for agent in both.agents] == ["toys:Means", "Uniform"]
+    assert {run.run_id for run in own.runs()} < {run.run_id for run in both.runs()}
+    (tmp_path / "more.toml").write_text(more.replace('"own.toml"', "3"))
+    with pytest.raises(StudyError, match="agents_of is 3; give a study's name or file"):
+        load_study(tmp_path / "more.toml")
+
+
 def test_a_file_counts_by_name_and_content_not_by_folder(tmp_path):
     runs = []
     for folder, content in (("a", "x,y\n1,a\n"), ("b", "x,y\n1,a\n"), ("c", "x,y\n2,a\n")):

@@ -17,7 +17,17 @@ from treebandit.errors import StudyError
 STUDIES = Path(__file__).parent / "studies"
 ID_LENGTH = 12
 
-_STUDY_KEYS = {"title", "rounds", "seeds", "environments", "environment", "agents", "agent", "vary"}
+_STUDY_KEYS = {
+    "agents_of",
+    "title",
+    "rounds",
+    "seeds",
+    "environments",
+    "environment",
+    "agents",
+    "agent",
+    "vary",
+}
 _VARY_KEYS = {"parameter", "values"}
 _FILE_KEYS = ("csv", "parquet")
 
@@ -169,7 +179,7 @@ def load_study(study: str | Path) -> Study:
 def read_study(table: Mapping[str, Any], *, name: str, source: str, folder: Path) -> Study:
     """The study that a table describes; files named in it are relative to `folder`."""
     _check_keys(table, _STUDY_KEYS, source)
-    agents = _unique([_read_agent(entry, source) for entry in _entries(table, "agent", source)], source)
+    agents = _unique(_read_agents(table, source, folder), source)
     environments = _unique(
         [_read_environment(entry, source, folder) for entry in _entries(table, "environment", source)], source
     )
@@ -189,6 +199,17 @@ def read_study(table: Mapping[str, Any], *, name: str, source: str, folder: Path
     )
     next(study.runs())  # a parameter that cannot be varied shows here
     return study
+
+
+def _read_agents(table: Mapping[str, Any], source: str, folder: Path) -> list[dict[str, Any]]:
+    """The agents of the study that `agents_of` names, if any, then the table's own."""
+    if (other := table.get("agents_of")) is None:
+        return [_read_agent(entry, source) for entry in _entries(table, "agent", source)]
+    if not isinstance(other, str):
+        raise StudyError(f"{source}: agents_of is {other!r}; give a study's name or file")
+    taken = load_study(folder / other if other.endswith(".toml") else other).agents
+    own = _entries(table, "agent", source) if {"agent", "agents"} & set(table) else []
+    return [dict(agent) for agent in taken] + [_read_agent(entry, source) for entry in own]
 
 
 def _entries(table: Mapping[str, Any], key: str, source: str) -> list[Any]:
