@@ -122,7 +122,7 @@ def test_a_file_counts_by_name_and_content_not_by_folder(tmp_path):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"sedes": 3}, "s.toml: unknown key 'sedes'; allowed are agent, agents, environment"),
+        ({"sedes": 3}, "s.toml: unknown key 'sedes'; allowed are agent, agents, agents_of, environment"),
         ({"agents": []}, "no agent"),
         ({"agents": [{}]}, "give a table with name and class"),
         ({"agents": "A"}, "agents is 'A'; give a list"),
