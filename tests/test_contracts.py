@@ -8,12 +8,16 @@ import pytest
 from treebandit import agents, environments, trees
 from treebandit.agents import LinUCB
 from treebandit.checks import check_agent, check_environment, check_tree_learner
-from treebandit.trees import ExtraTrees, LightGBMTrees, RandomForestTrees, XGBoostTrees
+from treebandit.trees import ExtraTrees, HistogramForest, LightGBMTrees, RandomForestTrees, XGBoostTrees
 
 BOOSTED, BAGGED = XGBoostTrees(n_trees=10, max_depth=3), RandomForestTrees(n_trees=10, max_depth=3)
 
 #: The arguments with which an agent is examined, one case each; small where its defaults take long.
 AGENTS = {
+    "Bandit": [
+        {},
+        {"trees": HistogramForest(n_trees=10), "arm_encoding": "one_hot", "prior_rows": 1.0, "linear": False},
+    ],
     "BanditForest": [{"n_trees": 10}],
     "EpsilonGreedy": [{}, {"agent": LinUCB(), "epsilon": 0.5}],
     "LinTS": [{}, {"shared": True}],
@@ -69,8 +73,12 @@ ENVIRONMENTS = {
 LEARNERS = {
     "DecisionTreeTrees": [({}, ("counts",)), ({"min_samples_leaf": 2, "max_depth": 3}, ())],
     "ExtraTrees": [({"n_trees": 13}, ()), ({"n_trees": 5, "bootstrap": True, "max_features": 1}, ())],
-    "HistogramBoosting": [({"n_trees": 13}, ()), ({"n_trees": 3, "max_depth": 2}, ())],
-    "HistogramForest": [({"n_trees": 13}, ()), ({"n_trees": 1, "max_depth": None}, ())],
+    "HistogramBoosting": [({"n_trees": 13}, ()), ({"n_trees": 7, "max_depth": None, "subsample": 0.7}, ())],
+    "HistogramForest": [
+        ({"n_trees": 13}, ()),
+        ({"n_trees": 13, "bootstrap": False, "subsample": 0.8, "blind_share": 0.5}, ()),
+        ({"n_trees": 1, "max_depth": None, "max_features": 1, "bins": 5}, ()),
+    ],
     "LightGBMTrees": [({"n_trees": 13}, ()), ({"n_trees": 13, "mode": "forest"}, ())],
     "RandomForestTrees": [({"n_trees": 13}, ()), ({"n_trees": 1, "max_depth": None}, ())],
     "XGBoostTrees": [({}, ()), ({"n_trees": 7, "max_depth": None, "options": {"subsample": 0.7}}, ())],

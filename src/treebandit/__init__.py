@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         TETS,
         TEUCB,
         UCB1,
+        Bandit,
         BanditForest,
         BaseAgent,
         EpsilonGreedy,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
         DecisionTreeTrees,
         ExtraTrees,
         Forest,
+        HistogramBoosting,
+        HistogramForest,
         LeafStatistics,
         LightGBMTrees,
         RandomForestTrees,
@@ -52,6 +55,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "agents": (
+        "Bandit",
         "BanditForest",
         "BaseAgent",
         "EpsilonGreedy",
@@ -85,6 +89,8 @@ _HOMES = {
         "DecisionTreeTrees",
         "ExtraTrees",
         "Forest",
+        "HistogramBoosting",
+        "HistogramForest",
         "LeafStatistics",
         "LightGBMTrees",
         "RandomForestTrees",
@@ -98,6 +104,7 @@ _ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}
 __all__ = [
     "Agent",
     "Assignment",
+    "Bandit",
     "BanditForest",
     "BaseAgent",
     "Candidates",
@@ -109,6 +116,8 @@ __all__ = [
     "ExtraTrees",
     "Feedback",
     "Forest",
+    "HistogramBoosting",
+    "HistogramForest",
     "LeafStatistics",
     "LightGBMTrees",
     "LinTS",

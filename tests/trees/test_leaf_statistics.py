@@ -150,3 +150,18 @@ def test_the_bags_are_not_kept():
     leaves = LeafStatistics.measure(forest, features, targets, out_of_bag=True)
     assert isinstance(leaves.forest, Forest)
     assert leaves.forest.in_bag is None
+
+
+def test_prior_rows_keep_a_leaf_of_equal_rewards_unsure():
+    features = np.array([[0.0]] * 3 + [[1.0]] * 3, np.float32)
+    targets = np.array([1.0, 1.0, 1.0, 0.0, 4.0, 5.0])
+    forest = ExtraTrees(n_trees=1, max_depth=1).fit(features, targets, seed=0)
+    leaves = LeafStatistics.measure(forest, features, targets, prior_rows=2.0)
+    prior = targets.var(ddof=1)
+    assert leaves.estimate(features[:1]).variance[0] == pytest.approx(2 * prior / (3 - 1 + 2) / 3)
+    later = [1.0, 3.0]
+    leaves.update(features[:2], np.array(later))
+    deviations = 5 * np.var([1.0, 1.0, 1.0, *later])
+    assert leaves.estimate(features[:1]).variance[0] == pytest.approx(
+        (deviations + 2 * prior) / (5 - 1 + 2) / 5
+    )

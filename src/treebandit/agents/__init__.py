@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from treebandit.agents.bandit_forest import BanditForest
     from treebandit.agents.base import BaseAgent
+    from treebandit.agents.default import Bandit
     from treebandit.agents.linear import LinTS, LinUCB
     from treebandit.agents.neural import NeuralTS, NeuralUCB
     from treebandit.agents.simple import UCB1, EpsilonGreedy, UCB1Normal, UCB1Tuned, Uniform
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from treebandit.agents.tree_ensemble import TETS, TEUCB
 
 _HOMES = {
+    "Bandit": "default",
     "BanditForest": "bandit_forest",
     "BaseAgent": "base",
     "EpsilonGreedy": "simple",
@@ -32,6 +34,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Bandit",
     "BanditForest",
     "BaseAgent",
     "EpsilonGreedy",

@@ -38,6 +38,8 @@ class _TreeEnsembleAgent(BaseAgent):
     categories: columns of categories as integer 'codes' or 'one_hot'.
     leaf_output: o as the 'library' set it, or the plain 'average' of what the rows suggest.
     statistics: from 'all' rows, from a 'held_out' share of them that no tree is grown on, or 'out_of_bag'.
+    prior_rows: rows' weight of the variance of all rewards in the variance of each leaf; 0 in the paper, where a
+        leaf of equal rewards is sure of itself.
     """
 
     trees: TreeLearner = field(default_factory=XGBoostTrees)
@@ -50,6 +52,7 @@ class _TreeEnsembleAgent(BaseAgent):
     leaf_output: LeafOutput = "library"
     statistics: StatisticsFrom = "all"
     held_out_share: float = 0.5
+    prior_rows: float = 0.0
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -78,6 +81,8 @@ class _TreeEnsembleAgent(BaseAgent):
             raise ParameterError(f"random_rounds={self.random_rounds!r}; expected 0 or more")
         if not 0 < self.held_out_share < 1:
             raise ParameterError(f"held_out_share={self.held_out_share!r}; expected a share between 0 and 1")
+        if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
+            raise ParameterError(f"prior_rows={self.prior_rows!r}; expected a number of at least 0")
         if not isinstance(self.trees, TreeLearner):
             raise ParameterError(f"trees={self.trees!r} has no method fit(features, targets, *, seed)")
 
@@ -153,13 +158,20 @@ class _TreeEnsembleAgent(BaseAgent):
         """Fit the ensemble to all rows and set the leaf values (Algorithm 1, line 7)."""
         started = time.perf_counter()
         rows = self._all_rows()
-        encoder = Encoder(rows.columns, rows.arms, arm_encoding=self.arm_encoding, categories=self.categories)
-        features = encoder(rows.contexts, rows.arms)
         targets = self._history.rewards.astype(np.float64)
+        encoder, features = self._fit_encoder(rows, targets)
         seed = int(self._random.integers(2**31 - 1))
         self._leaves = self._measure(features, targets, seed)
         self._encoder = encoder
         self.rebuild_seconds += time.perf_counter() - started
+
+    def _fit_encoder(self, rows: Candidates, targets: Floats) -> tuple[Encoder, Features]:
+        """How rows enter the trees from now on, and how these rows enter them."""
+        encoder = Encoder(rows.columns, rows.arms, arm_encoding=self.arm_encoding, categories=self.categories)
+        return encoder, encoder(rows.contexts, rows.arms)
+
+    def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
+        return Encoder.restored(state, categories=self.categories)
 
     def _measure(self, features: Features, targets: Floats, seed: int) -> LeafStatistics:
         if self.statistics == "held_out" and len(targets) >= 4:
@@ -167,11 +179,16 @@ class _TreeEnsembleAgent(BaseAgent):
             cut = min(max(round(len(targets) * self.held_out_share), 1), len(targets) - 2)
             held, grown = np.sort(order[:cut]), np.sort(order[cut:])
             forest = self.trees.fit(features[grown], targets[grown], seed=seed)
-            return LeafStatistics.measure(forest, features[held], targets[held], output=self.leaf_output)
-        forest = self.trees.fit(features, targets, seed=seed)
-        out_of_bag = self.statistics == "out_of_bag"
+            features, targets = features[held], targets[held]
+        else:
+            forest = self.trees.fit(features, targets, seed=seed)
         return LeafStatistics.measure(
-            forest, features, targets, output=self.leaf_output, out_of_bag=out_of_bag
+            forest,
+            features,
+            targets,
+            output=self.leaf_output,
+            out_of_bag=self.statistics == "out_of_bag",
+            prior_rows=self.prior_rows,
         )
 
     def _state(self) -> dict[str, Any]:
@@ -195,8 +212,10 @@ class _TreeEnsembleAgent(BaseAgent):
         self._level, self._arms_met = int(state["level"]), int(state["arms_met"])
         leaves = state["leaves"]
         if leaves is not None:
-            self._leaves = LeafStatistics(Forest(**leaves["forest"]), leaves["table"], leaves["prior"])
-            self._encoder = Encoder.restored(leaves["encoder"], categories=self.categories)
+            self._leaves = LeafStatistics(
+                Forest(**leaves["forest"]), leaves["table"], leaves["prior"], self.prior_rows
+            )
+            self._encoder = self._restored_encoder(leaves["encoder"])
 
 
 @dataclass(eq=False)

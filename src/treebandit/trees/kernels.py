@@ -180,9 +180,12 @@ def measure_leaves(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def update_leaves(  # type: ignore[no-untyped-def]
-    nodes, roots, depths, bits, n_trees, values, base, rate, features, targets, prior, table
+    nodes, roots, depths, bits, n_trees, values, base, rate, features, targets, prior, prior_rows, table
 ):
-    """Let each row change the leaves it reaches: running output, mean, variance and count, no refit."""
+    """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
+
+    s² is (Σ squared deviations + prior_rows · prior) / (c - 1 + prior_rows).
+    """
     n = features.shape[0]
     leaves = np.empty(CHAINS, np.uint64)
     rows = np.empty((1, 2 * features.shape[1]), np.float32)
@@ -197,13 +200,16 @@ def update_leaves(  # type: ignore[no-untyped-def]
                 prefix += values[leaf]
                 before = table[leaf, COUNT]
                 count = before + 1.0
-                deviations = table[leaf, SPREAD] * before * (before - 1.0) if before > 1.0 else 0.0
+                assumed = prior_rows * prior[block * CHAINS + j]
+                deviations = 0.0
+                if before > 1.0:
+                    deviations = table[leaf, SPREAD] * before * (before - 1.0 + prior_rows) - assumed
                 off = suggested - table[leaf, MEAN]
                 table[leaf, COUNT] = count
                 table[leaf, MEAN] += off / count
                 table[leaf, OUTPUT] += (suggested - table[leaf, OUTPUT]) / count
                 if count > 1.0:
                     deviations += off * (suggested - table[leaf, MEAN])
-                    table[leaf, SPREAD] = deviations / (count * (count - 1.0))
+                    table[leaf, SPREAD] = (deviations + assumed) / (count * (count - 1.0 + prior_rows))
                 else:
                     table[leaf, SPREAD] = prior[block * CHAINS + j]

@@ -22,15 +22,17 @@ class LeafStatistics:
     """Output o, sample variance s² and count c of every leaf of a forest (paper, section 3.1).
 
     table: (nodes, 4) with the columns o, s²/c, c and the plain mean of the suggested outputs.
-    prior: (trees,) variance that stands for s²/c in a leaf that fewer than two rows reach.
+    prior: (trees,) variance of all suggested outputs; it stands for s²/c in a leaf that fewer than two rows reach.
+    prior_rows: how many rows' weight it has in every other leaf, so that no leaf is ever quite sure.
     """
 
-    __slots__ = ("forest", "prior", "table")
+    __slots__ = ("forest", "prior", "prior_rows", "table")
 
-    def __init__(self, forest: Forest, table: Floats, prior: Floats) -> None:
+    def __init__(self, forest: Forest, table: Floats, prior: Floats, prior_rows: float = 0.0) -> None:
         self.forest = forest
         self.table = table
         self.prior = prior
+        self.prior_rows = float(prior_rows)
 
     @classmethod
     def measure(
@@ -41,6 +43,7 @@ class LeafStatistics:
         *,
         output: LeafOutput = "library",
         out_of_bag: bool = False,
+        prior_rows: float = 0.0,
     ) -> LeafStatistics:
         """Pass (n, d) features with their (n,) targets through the forest and note what each leaf sees.
 
@@ -48,6 +51,7 @@ class LeafStatistics:
         tree that is averaged with N - 1 others (paper, appendix "Calculating Leaf Values").
         output: the leaf's o as the library set it, or the plain average of the suggested outputs.
         out_of_bag: count a row only in trees that were not grown on it.
+        prior_rows: s² is (Σ squared deviations + prior_rows · variance of all rows) / (c - 1 + prior_rows).
         """
         if output not in ("library", "average"):
             raise ParameterError(f"leaf output {output!r}; choose 'library' or 'average'")
@@ -72,7 +76,10 @@ class LeafStatistics:
         prior = np.maximum(moments[:, 2] / n - (moments[:, 1] / n) ** 2, 0.0) * (n / max(n - 1, 1))
         count = table[:, kernels.COUNT]
         with np.errstate(divide="ignore", invalid="ignore"):
-            spread = table[:, kernels.SPREAD] / (count * (count - 1.0))
+            spread = table[:, kernels.SPREAD]
+            if prior_rows:
+                spread[:-1] += np.repeat(prior_rows * prior, forest.tree_sizes)
+            spread = spread / (count * (count - 1.0 + prior_rows))
         few = count < 2
         few[-1] = False
         spread[-1] = 0.0
@@ -83,7 +90,7 @@ class LeafStatistics:
         table[:, kernels.OUTPUT] = forest.values
         if output == "average":
             table[:, kernels.OUTPUT] = np.where(unknown, forest.values, table[:, kernels.MEAN])
-        return cls(replace(forest, in_bag=None), table, prior)
+        return cls(replace(forest, in_bag=None), table, prior, prior_rows)
 
     def estimate(self, features: Features) -> Estimate:
         """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each (paper, Algorithm 1, lines 14-18)."""
@@ -117,6 +124,7 @@ class LeafStatistics:
             features,
             targets,
             self.prior,
+            self.prior_rows,
             self.table,
         )
 

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+
+from treebandit.agents.linear_scores import LinearEncoder
+from treebandit.bandit import Candidates, Columns
+
+COLUMNS = Columns((0, 0, 3))
+
+
+def made_rows(n=60, arms=3, seed=0):
+    random = np.random.default_rng(seed)
+    contexts = np.column_stack([random.normal(5.0, 3.0, (n, 2)), random.integers(0, 3, n)]).astype(np.float32)
+    contexts[random.random(n) < 0.1, 0] = np.nan
+    rows = Candidates(contexts, random.integers(0, arms, n) * 10, COLUMNS)
+    return rows, random.random(n)
+
+
+def by_hand(rows, rewards, at, row):
+    """The ridge regression of rows `at` on (1, scaled numbers, one-hot categories), asked about one row."""
+    numbers = rows.contexts[:, :2].astype(float)
+    scaled = np.nan_to_num((numbers - np.nanmean(numbers, 0)) / np.nanstd(numbers, 0))
+    z = np.hstack([np.ones((len(rows), 1)), scaled, rows.contexts[:, 2:] == np.arange(3)])
+    base = rewards.mean()
+    theta = np.linalg.solve(z[at].T @ z[at] + np.eye(z.shape[1]), z[at].T @ (rewards[at] - base))
+    return base + z[row] @ theta
+
+
+def test_a_learned_row_gets_the_score_of_all_other_rows():
+    rows, rewards = made_rows()
+    _, features = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    assert features.shape == (60, 1 + 2 + 3 + 1)
+    for row in range(60):
+        others = (rows.arms == rows.arms[row]) & (np.arange(60) != row)
+        assert features[row, -1] == pytest.approx(by_hand(rows, rewards, others, row), abs=1e-5)
+
+
+def test_a_new_row_gets_the_score_of_its_arm():
+    rows, rewards = made_rows()
+    encoder, features = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    asked = encoder(rows.contexts, rows.arms)
+    np.testing.assert_array_equal(asked[:, :-1], features[:, :-1])
+    for row in range(60):
+        expected = by_hand(rows, rewards, rows.arms == rows.arms[row], row)
+        assert asked[row, -1] == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_arm_without_rows_scores_the_mean_reward():
+    rows, rewards = made_rows()
+    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    for stranger in (-1, 5, 99):
+        scores = encoder(rows.contexts, np.full(60, stranger))[:, -1]
+        np.testing.assert_allclose(scores, rewards.mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("arms", [None, np.arange(60)], ids=["no arms", "one row an arm"])
+def test_some_or_all_share_a_model(arms):
+    rows, rewards = made_rows()
+    encoder, _ = LinearEncoder.fit(Candidates(rows.contexts, arms, COLUMNS), rewards, arm_encoding="auto")
+    score = encoder(rows.contexts[:1], None if arms is None else arms[:1])[0, -1]
+    at = np.ones(60, bool) if arms is None else np.arange(60) == 0
+    assert score == pytest.approx(by_hand(rows, rewards, at, 0), abs=1e-5)
+
+
+def test_very_many_arms_share_one_model():
+    rows, rewards = made_rows(n=100)
+    many = np.arange(100)
+    encoder, _ = LinearEncoder.fit(Candidates(rows.contexts, many, COLUMNS), rewards, arm_encoding="auto")
+    score = encoder(rows.contexts[:1], many[:1])[0, -1]
+    assert score == pytest.approx(by_hand(rows, rewards, np.ones(100, bool), 0), abs=1e-5)
+
+
+def test_very_many_categories_are_numbers():
+    contexts = np.arange(200, dtype=np.float32)[:, None]
+    rows = Candidates(contexts, None, Columns((200,)))
+    _, features = LinearEncoder.fit(rows, contexts[:, 0].astype(float), arm_encoding="auto")
+    assert features.shape == (200, 2)
+    np.testing.assert_allclose(features[:, 1], contexts[:, 0], atol=1.0)
+
+
+def test_constant_and_empty_columns_do_no_harm():
+    contexts = np.array([[3.0, np.nan]] * 5, np.float32)
+    rows = Candidates(contexts, None, Columns.numeric(2))
+    encoder, features = LinearEncoder.fit(rows, np.arange(5.0), arm_encoding="auto")
+    assert np.isfinite(features[:, -1]).all()
+    assert np.isfinite(encoder(np.array([[1.0, 7.0]], np.float32), None)[:, -1]).all()
+
+
+@pytest.mark.parametrize("arm_encoding", ["auto", "one_hot", "none"])
+@pytest.mark.parametrize("linear", [True, False])
+def test_restored_it_gives_the_same_features(arm_encoding, linear):
+    rows, rewards = made_rows()
+    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding=arm_encoding, linear=linear)
+    again = LinearEncoder.from_state(encoder.state())
+    np.testing.assert_array_equal(again(rows.contexts, rows.arms), encoder(rows.contexts, rows.arms))
