@@ -40,8 +40,8 @@ class _NeuralAgent(BaseAgent):
     matrix: 'diagonal' keeps the diagonal of U only, 'full' all of it (small networks).
     """
 
-    exploration: float = 1e-4
-    regularisation: float = 1e-2
+    exploration: float = 1e-5
+    regularisation: float = 1e-3
     hidden: Sequence[int] = (100,)
     dropout: float = 0.2
     arm_encoding: Literal["disjoint", "none"] = "disjoint"
