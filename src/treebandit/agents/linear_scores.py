@@ -30,7 +30,7 @@ class LinearEncoder(Encoder):
         super().__init__(Columns(few, columns.names), arms, arm_encoding=arm_encoding, categories="one_hot")
         self.columns = columns
         self._coded = np.repeat(np.array(few) > 0, np.maximum(few, 1))
-        self._model: dict[str, NDArray[Any]] = {}
+        self._take({})
 
     @classmethod
     def fit(
@@ -52,13 +52,17 @@ class LinearEncoder(Encoder):
         features = super().__call__(contexts, arms)
         if not self._model:
             return features
-        x = features[:, self._front :]
-        missing = np.isnan(x)
-        if missing.any():
-            x = np.where(missing, self._model["means"], x)
-        place = self._places(arms, len(x))
-        scores = np.einsum("ij,ij->i", x, self._model["weights"][place]) + self._model["offsets"][place]
+        x, place = features[:, self._front :], self._places(arms, len(features))
+        weights, offsets = self._model["weights"][place], self._model["offsets"][place]
+        scores = np.einsum("ij,ij->i", x, weights) + offsets
+        if np.isnan(scores).any():
+            filled = np.where(np.isnan(x), self._model["means"], x)
+            scores = np.einsum("ij,ij->i", filled, weights) + offsets
         return np.concatenate([features, scores[:, None]], axis=1)
+
+    def _take(self, model: dict[str, NDArray[Any]]) -> None:
+        self._model = model
+        self._slots = {arm: slot for slot, arm in enumerate(model["known"].tolist())} if model else {}
 
     def _learn(self, x: Features, arms: Indices | None, rewards: Floats) -> Floats:
         """Fit the models; the score of each of their rows by all other rows."""
@@ -67,9 +71,9 @@ class LinearEncoder(Encoder):
         z[:, 1:] = np.nan_to_num((x - means) / scales)
         base = float(np.mean(rewards))
         known = np.zeros(0, np.intp) if arms is None else np.unique(arms)
-        self._model = {"known": known if len(known) <= _MOST_ARMS else known[:0]}
+        self._take({"known": known if len(known) <= _MOST_ARMS else known[:0]})
         place = self._places(arms, len(x))
-        theta = np.zeros((max(len(self._model["known"]), 1) + 1, z.shape[1]))
+        theta = np.zeros((max(len(self._slots), 1) + 1, z.shape[1]))
         scores = np.empty(len(rewards))
         for slot in range(len(theta) - 1):
             at = place == slot
@@ -82,12 +86,10 @@ class LinearEncoder(Encoder):
 
     def _places(self, arms: Indices | None, n: int) -> Indices:
         """Which model serves each row: its arm's, the only one, or the last, which knows the mean reward alone."""
-        known = self._model["known"]
-        if arms is None or not len(known):
+        if arms is None or not self._slots:
             return np.zeros(n, np.intp)
-        place = np.searchsorted(known, arms)
-        place[place == len(known)] = 0
-        return np.where(known[place] == arms, place, len(known))
+        last = len(self._slots)
+        return np.array([self._slots.get(arm, last) for arm in arms.tolist()], np.intp)
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
@@ -100,7 +102,7 @@ class LinearEncoder(Encoder):
         hot = state["known"] is not None
         arms = state["known"] if hot else np.zeros(1, np.intp) if state["labels"] else None
         encoder = cls(columns, arms, arm_encoding="one_hot" if hot else "label")
-        encoder._model = dict(state["linear"])
+        encoder._take(dict(state["linear"]))
         return encoder
 
 
