@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from treebandit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from treebandit.agents import (
@@ -147,12 +148,4 @@ __all__ = [
     "play_round",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOM_OF:
-        return getattr(import_module(f"treebandit.{_ROOM_OF[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+__getattr__, __dir__ = lazy_names(__name__, _ROOM_OF)

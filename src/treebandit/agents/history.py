@@ -87,7 +87,9 @@ class History:
         history = cls()
         if state["contexts"] is not None:
             if len(state["contexts"]) != len(state["rewards"]):
-                raise ShapeError(f"{len(state['contexts'])} rows but {len(state['rewards'])} rewards are saved")
+                raise ShapeError(
+                    f"{len(state['contexts'])} rows but {len(state['rewards'])} rewards are saved"
+                )
             history._contexts, history._arms = state["contexts"], state["arms"]
             history._rewards = state["rewards"]
             history._length = len(state["rewards"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from treebandit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from treebandit.datasets.catalogue import CATALOGUE, DataSet, load
@@ -25,8 +26,4 @@ __all__ = [
     "read_labelled",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"treebandit.datasets.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from treebandit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from treebandit.reports.figures import write_figures
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from treebandit.reports.summary import Results, as_json, read_results, summarise
     from treebandit.reports.table import print_table
 
-_ROOMS = {
+_HOMES = {
     "Results": "summary",
     "as_json": "summary",
     "as_markdown": "markdown",
@@ -37,12 +38,4 @@ __all__ = [
     "write_page",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return getattr(importlib.import_module(f"{__name__}.{_ROOMS[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
