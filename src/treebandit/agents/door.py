@@ -6,7 +6,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from treebandit.bandit import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import ArmsError, InputError, ShapeError
@@ -14,6 +14,7 @@ from treebandit.tables import Table, is_frame
 
 #: Whole numbers up to here have a 32-bit float of their own.
 _LARGEST_LABEL = 1 << 24
+_LARGEST_REWARD = float(np.finfo(np.float32).max)
 
 
 class Door:
@@ -163,8 +164,7 @@ def _features(contexts: Any, codes: Indices | None, *, one_row: bool = False) ->
         features = _one_row(features, None if one_row else codes, one_row)
     if features.ndim != 2:
         raise ShapeError(f"contexts of shape {features.shape}; expected one row of features per candidate")
-    if not np.isfinite(features).all():
-        _refuse_infinite(features)
+    _refuse_infinite(features)
     return features
 
 
@@ -189,6 +189,8 @@ def _one_row(features: Features, codes: Indices | None, learning: bool) -> Featu
 
 
 def _refuse_infinite(features: Features) -> None:
+    if _largest(features) < np.inf:
+        return
     infinite = np.isinf(features)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
@@ -197,18 +199,22 @@ def _refuse_infinite(features: Features) -> None:
         )
 
 
+def _largest(values: NDArray[Any]) -> float:
+    """The largest absolute value, NaN if one is missing; a third of the time of `abs(values).max()`."""
+    return float(np.maximum.reduce(np.abs(values.ravel()), initial=0.0))
+
+
 def _rewards(rewards: ArrayLike) -> Floats:
     """Rewards as (n,) float64 that a 32-bit float holds exactly, so that history and leaves agree to the bit."""
     try:
-        with np.errstate(over="ignore"):
-            values = np.atleast_1d(np.asarray(rewards, np.float64)).astype(np.float32).astype(np.float64)
+        values = np.array(rewards, np.float64, ndmin=1)
     except (ValueError, TypeError) as error:
         raise InputError(
             f"rewards cannot be read as numbers ({error}); give one number per chosen row"
         ) from error
     if values.ndim != 1:
         raise ShapeError(f"rewards of shape {values.shape}; give one number per chosen row")
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InputError(f"the reward of row {row} is {np.ravel(rewards)[row]}; give a finite number")
-    return values
+    if not _largest(values) <= _LARGEST_REWARD:
+        row = int(np.flatnonzero(~(np.abs(values) <= _LARGEST_REWARD))[0])
+        raise InputError(f"the reward of row {row} is {values[row]}; give a finite number")
+    return values.astype(np.float32).astype(np.float64)

@@ -40,7 +40,7 @@ class _NeuralAgent(BaseAgent):
     matrix: 'diagonal' keeps the diagonal of U only, 'full' all of it (small networks).
     """
 
-    exploration: float = 1e-5
+    exploration: float = 1e-3
     regularisation: float = 1e-3
     hidden: Sequence[int] = (100,)
     dropout: float = 0.2

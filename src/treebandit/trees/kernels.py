@@ -41,8 +41,8 @@ def _lay_out(features, start, stop, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _descend(nodes, roots, block, depths, bits, row, leaves):  # type: ignore[no-untyped-def]
-    """Walk one row down the CHAINS trees of a block; `leaves` gets the nodes where it ends."""
+def _descend(nodes, roots, block, depths, bits, rows, i, leaves):  # type: ignore[no-untyped-def]
+    """Walk row i down the CHAINS trees of a block; `leaves` gets the nodes where it ends."""
     mask = uint32((1 << bits) - 1)
     shift = uint32(bits)
     first = uint64(block) * uint64(CHAINS)
@@ -52,7 +52,7 @@ def _descend(nodes, roots, block, depths, bits, row, leaves):  # type: ignore[no
         for j in range(CHAINS):
             node = leaves[uint64(j)]
             step = nodes[node].step
-            goes_right = row[uint64(step & mask)] >= nodes[node].threshold
+            goes_right = rows[uint64(i), uint64(step & mask)] >= nodes[node].threshold
             leaves[uint64(j)] = node + uint64(step >> shift) + uint64(goes_right)
 
 
@@ -69,7 +69,7 @@ def find_leaves(nodes, roots, depths, bits, n_trees, features):  # type: ignore[
         for block in range(depths.shape[0]):
             width = min(CHAINS, n_trees - block * CHAINS)
             for i in range(stop - start):
-                _descend(nodes, roots, block, depths, bits, rows[i], leaves)
+                _descend(nodes, roots, block, depths, bits, rows, i, leaves)
                 for j in range(width):
                     found[start + i, block * CHAINS + j] = leaves[uint64(j)]
     return found
@@ -87,7 +87,7 @@ def score_rows(nodes, roots, depths, bits, table, features):  # type: ignore[no-
         _lay_out(features, start, stop, rows)
         for block in range(depths.shape[0]):
             for i in range(stop - start):
-                _descend(nodes, roots, block, depths, bits, rows[i], leaves)
+                _descend(nodes, roots, block, depths, bits, rows, i, leaves)
                 output, spread, count = 0.0, 0.0, 0.0
                 for j in range(CHAINS):
                     leaf = leaves[uint64(j)]
@@ -124,7 +124,7 @@ def sample_rows(nodes, roots, depths, bits, table, features, key, exploration): 
         _lay_out(features, start, stop, rows)
         for block in range(depths.shape[0]):
             for i in range(stop - start):
-                _descend(nodes, roots, block, depths, bits, rows[i], leaves)
+                _descend(nodes, roots, block, depths, bits, rows, i, leaves)
                 sample = 0.0
                 for j in range(CHAINS):
                     leaf = leaves[uint64(j)]
@@ -157,7 +157,7 @@ def measure_leaves(  # type: ignore[no-untyped-def]
         for block in range(depths.shape[0]):
             width = min(CHAINS, n_trees - block * CHAINS)
             for i in range(stop - start):
-                _descend(nodes, roots, block, depths, bits, rows[i], leaves)
+                _descend(nodes, roots, block, depths, bits, rows, i, leaves)
                 target = targets[start + i]
                 for j in range(width):
                     leaf = leaves[uint64(j)]
@@ -193,7 +193,7 @@ def update_leaves(  # type: ignore[no-untyped-def]
         _lay_out(features, i, i + 1, rows)
         prefix = base
         for block in range(depths.shape[0]):
-            _descend(nodes, roots, block, depths, bits, rows[0], leaves)
+            _descend(nodes, roots, block, depths, bits, rows, 0, leaves)
             for j in range(min(CHAINS, n_trees - block * CHAINS)):
                 leaf = leaves[uint64(j)]
                 suggested = rate * (targets[i] - prefix) if rate > 0.0 else targets[i] / n_trees
