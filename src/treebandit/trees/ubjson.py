@@ -23,6 +23,8 @@ _STRUCTS = {
         b"D": ">d",
     }.items()
 }
+_LONG = struct.Struct(">q")
+_TYPED = struct.Struct(">2xc2sq")
 _CONSTANTS = {b"Z": None, b"T": True, b"F": False}
 
 
@@ -75,7 +77,12 @@ class _Reader:
         return int(self.number(self.mark()))
 
     def text(self) -> str:
-        return self.take(self.length()).decode()
+        if self.data.startswith(b"L", self.at):
+            (length,) = _LONG.unpack_from(self.data, self.at + 1)
+            self.at += 9
+        else:
+            length = self.length()
+        return self.take(length).decode()
 
     def header(self) -> tuple[bytes | None, int | None]:
         """Type and count of a container, where it names them."""
@@ -110,6 +117,16 @@ class _Reader:
             return members
         while self.data[self.at : self.at + 1] != b"}":
             key = self.text()
-            members[key] = self.value()
+            members[key] = self.numbers() if self.data.startswith(b"[$", self.at) else self.value()
         self.at += 1
         return members
+
+    def numbers(self) -> Any:
+        """An array that names type and 64-bit length, the bulk of a model: the same as `value`, in one step."""
+        head = self.data[self.at : self.at + _TYPED.size]
+        mark, sign, length = _TYPED.unpack(head)
+        if sign != b"#L" or mark not in _DTYPES:
+            return self.value()
+        dtype, start = _DTYPES[mark], self.at + _TYPED.size
+        self.at = start + dtype.itemsize * length
+        return np.frombuffer(self.data, dtype, length, start) if length else np.empty(0, dtype)
