@@ -3,9 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treebandit.agents import TEUCB
 from treebandit.bandit import play_round
 from treebandit.environments import Classification, Delayed, DescribedArms
 from treebandit.errors import InputError, ParameterError
+from treebandit.trees import HistogramForest
 
 
 class Recorder:
@@ -35,6 +37,35 @@ def test_no_reward_is_seen_before_its_batch(batch, rounds):
         assert chosen.arms.tolist() == [int(played[i][0][0]) for i in part]
         for row, i in enumerate(part):
             np.testing.assert_array_equal(chosen.contexts[row], agent.shown[i].contexts[chosen.arms[row]])
+
+
+class Diary(TEUCB):
+    """TEUCB that writes down what its trees are built from."""
+
+    def _rebuild(self):
+        self.__dict__.setdefault("built", []).append(
+            (self.clock, len(self._history), self._history.rewards.copy())
+        )
+        super()._rebuild()
+
+
+def test_a_rebuild_sees_no_reward_of_an_open_batch():
+    environment = Delayed(Classification("mushroom", seed=1), batch=30)
+    agent = Diary(HistogramForest(n_trees=5), random_rounds=5, seed=0)
+    seen = [play_round(agent, environment)[1].rewards[0] for _ in range(200)]
+    assert len(agent.built) > 3
+    for clock, rows, rewards in agent.built:
+        assert clock % 30 == 0
+        assert rows == clock
+        np.testing.assert_array_equal(rewards, np.array(seen[:rows], np.float32))
+
+
+def test_a_batch_of_one_is_no_delay():
+    plain, late = Classification("mushroom", seed=1), Delayed(Classification("mushroom", seed=1), batch=1)
+    one, other = (TEUCB(HistogramForest(n_trees=5), seed=0) for _ in range(2))
+    assert [play_round(one, plain)[0].tolist() for _ in range(80)] == [
+        play_round(other, late)[0].tolist() for _ in range(80)
+    ]
 
 
 def test_regret_and_rounds_are_those_of_the_environment_inside():

@@ -17,6 +17,18 @@ def test_an_agent_with_nested_parts_and_its_seed():
     assert built == toys.Means(noise=0.5, inner=toys.Part(2, toys.Part(3)), seed=7)
 
 
+def test_unlimited_is_none():
+    inner = {"class": "toys:Part", "size": "unlimited"}
+    assert build_agent(agent(inner=inner), seed=7).inner == toys.Part(None)
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_studies() if load_study(name).varied])
+def test_every_value_of_a_shipped_study_can_be_built(name):
+    for run in load_study(name).select(seeds=1).runs():
+        assert build_agent(run.agent, seed=0) is not None
+    assert build_environment(run.environment, seed=0) is not None
+
+
 def test_environments_by_name_and_delayed():
     table = {"name": "m", "class": "Classification", "data": "mushroom", "batch": 5}
     late = build_environment(table, seed=3)

@@ -12,6 +12,8 @@ from treebandit.errors import StudyError
 
 ROOMS = ("treebandit.agents", "treebandit.trees", "treebandit.environments", "treebandit.oracles")
 _NOT_ARGUMENTS = ("name", "class", "batch")
+#: TOML has no word for None.
+_NONE = "unlimited"
 
 
 def build_agent(table: Mapping[str, Any], *, seed: int) -> Agent:
@@ -87,6 +89,8 @@ def _build(arguments: Mapping[str, Any], name: Any, *, where: str, seed: int | N
 def _build_value(value: Any, where: str) -> Any:
     if isinstance(value, list):
         return [_build_value(item, where) for item in value]
+    if isinstance(value, str) and value == _NONE:
+        return None
     if isinstance(value, Mapping) and "class" in value:
         return _build({k: v for k, v in value.items() if k != "class"}, value["class"], where=where)
     return value
