@@ -50,6 +50,25 @@ def test_the_greatest_reward_can_be_told():
     assert agent.choose(np.zeros(2), [0, 9]) == [0]
 
 
+@pytest.mark.parametrize("mode", ["exact", "replicates"])
+def test_an_arm_that_has_always_paid_the_same_may_be_better(mode):
+    """Nine times 0.5 where others have paid up to 1: uniform prior, so the better reward has a mean chance of 0.1."""
+    row = Candidates(np.zeros((1, 1), np.float32), np.array([0]), Columns.numeric(1))
+    drawn, trusted = (
+        TreeBootstrap(mode=mode, replicates=2, random_rounds=0, lone_reward=how, seed=0)
+        for how in ("drawn", "trusted")
+    )
+    for agent in (drawn, trusted):
+        agent.learn(np.zeros((9, 1)), [0.5] * 9, [0] * 9)
+        agent.learn(np.zeros((2, 1)), [0.0, 1.0], [1, 1])
+    assert trusted.score(row) == pytest.approx(0.5)
+    scores = np.array([drawn.score(row)[0] for _ in range(3000)])
+    assert scores.min() > 0.5
+    assert scores.mean() == pytest.approx(0.5 + 0.5 / 10, abs=0.005)
+    drawn.learn(np.zeros((1, 1)), [0.0], [0])
+    assert drawn.score(row) <= 0.5, "with two different rewards the bootstrap has a spread of its own"
+
+
 def test_each_decision_takes_a_new_bootstrap_unless_replicates_stand_for_it():
     candidates = Candidates(np.full((2, 2), 0.5, np.float32), np.array([0, 1]), Columns.numeric(2))
     exact, kept = taught(), taught(mode="replicates", replicates=2)
@@ -141,6 +160,7 @@ def test_the_note_says_how_exact_a_run_is():
         {"random_rounds": -1},
         {"random_start": "in_turn"},
         {"optimistic_reward": float("inf")},
+        {"lone_reward": "ignored"},
         {"categories": "hashed"},
         {"trees": 3},
         {"rebuild": "sometimes"},

@@ -48,6 +48,10 @@ class TreeBootstrap(BaseAgent):
     random_rounds, random_start: T_I, that many random rounds times the number of arms ('per_arm', the paper's)
         or that many in all ('rounds').
     optimistic_reward: what an arm without rows predicts; None for the greatest reward seen so far.
+    lone_reward: all bootstrap samples of an arm that has always paid the same agree, so that one that failed
+        in its first few rounds would never be tried again. 'drawn': as long as an arm's n rows have the same
+        reward r, it predicts r + (optimistic - r) · B with B from Beta(1, n), what a uniform prior leaves to
+        the chance of a better reward; 'trusted': it predicts r.
     categories: columns of categories as integer 'codes' or 'one_hot'.
 
     Without arm labels all rows share one model. A single tree and a random forest grow only the path that the
@@ -62,6 +66,7 @@ class TreeBootstrap(BaseAgent):
     random_rounds: int = 10
     random_start: Literal["per_arm", "rounds"] = "per_arm"
     optimistic_reward: float | None = None
+    lone_reward: Literal["drawn", "trusted"] = "drawn"
     categories: CategoryEncoding = "codes"
     seed: int | None = None
 
@@ -78,6 +83,8 @@ class TreeBootstrap(BaseAgent):
         check_encoding("auto", self.categories)
         if self.mode not in ("exact", "replicates"):
             raise ParameterError(f"mode={self.mode!r}; choose 'exact' or 'replicates'")
+        if self.lone_reward not in ("drawn", "trusted"):
+            raise ParameterError(f"lone_reward={self.lone_reward!r}; choose 'drawn' or 'trusted'")
         if self.random_start not in ("per_arm", "rounds"):
             raise ParameterError(f"random_start={self.random_start!r}; choose 'per_arm' or 'rounds'")
         if self.replicates < 1:
@@ -119,6 +126,10 @@ class TreeBootstrap(BaseAgent):
 
     def _draw(self, arm: _Arm, features: Features, random: np.random.Generator) -> Floats:
         """What one bootstrap model of the arm predicts for each row: (n,)."""
+        if self._is_lone(arm):
+            reward = float(arm.rows.targets[0])
+            better = max(self._optimism() - reward, 0.0)
+            return np.full(len(features), reward + better * random.beta(1.0, len(arm.rows)))
         if arm.forests:
             return arm.forests[random.integers(len(arm.forests))].predict(features)
         if isinstance(self.trees, PathLearner) and len(features) <= _FEW_ROWS:
@@ -126,6 +137,10 @@ class TreeBootstrap(BaseAgent):
             seed = int(random.integers(2**63))
             return np.array([arm.rows.predict_bootstrap(row, limits, seed=seed) for row in features])
         return self._fit(arm, random).predict(features)
+
+    def _is_lone(self, arm: _Arm) -> bool:
+        targets = arm.rows.targets
+        return self.lone_reward == "drawn" and bool(targets.min() == targets.max())
 
     def _fit(self, arm: _Arm, random: np.random.Generator) -> Forest:
         """A model on a bootstrap sample of the arm's rows."""
@@ -146,8 +161,7 @@ class TreeBootstrap(BaseAgent):
             arm = self._arms.get(label)
             if arm is not None:
                 predictions = np.array(
-                    [model.predict(features[rows]) for model in arm.forests]
-                    or [self._draw(arm, features[rows], random) for _ in range(self.replicates)]
+                    [self._draw(arm, features[rows], random) for _ in range(self.replicates)]
                 )
                 mean[rows], variance[rows], count[rows] = (
                     predictions.mean(0),
