@@ -5,6 +5,7 @@ A folder holds `nodes.csv.gz`, `edges.csv.gz` and `traversals.parquet`; docs/nav
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -23,13 +24,22 @@ from treebandit.errors import MissingExtraError, RoadsError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["RoadNetwork", "random_pairs", "read_roads", "roads_folder", "strongly_connected", "write_roads"]
+__all__ = [
+    "RoadNetwork",
+    "random_pairs",
+    "read_roads",
+    "roads_checksum",
+    "roads_folder",
+    "strongly_connected",
+    "write_roads",
+]
 
 #: Names the folder of the road network to use where none is given.
 VARIABLE = "TREEBANDIT_ROADS"
 #: The road network that comes with the package.
 SHIPPED = "small-town"
 
+_FILES = ("nodes.csv.gz", "edges.csv.gz", "traversals.parquet")
 _NODES = {"node": "String", "x": "Float64", "y": "Float64", "z": "Float64", "in_scc": "Int8"}
 _EDGES = {
     "edge": "Int64",
@@ -123,6 +133,17 @@ def roads_folder(roads: str | os.PathLike[str] | None = None) -> Path:
     if not folder.is_dir():
         raise RoadsError(f"the road network {str(folder)!r} is not a folder; check the path or {VARIABLE}")
     return folder
+
+
+def roads_checksum(roads: str | os.PathLike[str] | None = None) -> str:
+    """The sha256 of the folder's three files, one after the other: the same wherever the folder lies."""
+    folder, digest = roads_folder(roads), hashlib.sha256()
+    for name in _FILES:
+        try:
+            digest.update((folder / name).read_bytes())
+        except OSError as error:
+            raise RoadsError(f"{str(folder / name)!r} cannot be read: {error}") from error
+    return digest.hexdigest()
 
 
 def read_roads(roads: str | os.PathLike[str] | None = None, *, connected: bool = True) -> RoadNetwork:

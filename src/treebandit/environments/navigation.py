@@ -10,16 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from treebandit.bandit import Candidates, Columns, Features, Floats, Indices, Outcome, Round
-from treebandit.datasets.roads import RoadNetwork, read_roads, roads_folder
+from treebandit.datasets.roads import RoadNetwork, read_roads, roads_checksum, roads_folder
 from treebandit.environments.travel_times import DAY, TravelTimes
-from treebandit.errors import InputError, ParameterError
+from treebandit.errors import InputError, ParameterError, RoadsError
 from treebandit.oracles import ShortestPath
 
-__all__ = ["INSTANCES", "Navigation"]
+__all__ = ["FINAL_TIME", "INSTANCES", "Navigation"]
 
 #: Start and end nodes of the two problem instances on the Luxembourg road network.
 INSTANCES = {"navigation-1": ("-17512", "-25018"), "navigation-2": ("-22296", "-1466")}
 
+#: The time of day, in seconds, for which agents estimate all edges at the end of a run: 8 h.
+FINAL_TIME = 8 * 3600.0
 #: The paper's context vector of an edge; lengths in metres, speed in m/s, time of day in seconds.
 NAMES = ("x", "y", "z", "x_end", "y_end", "z_end", "dx", "dy", "dz", "speed_limit", "stop", "time")
 
@@ -34,17 +36,20 @@ class Navigation:
     meets the same time.
 
     roads: a folder or `small-town`; without it the folder that TREEBANDIT_ROADS names; or a network.
+    sha256: what the folder's `roads_checksum` must be; studies set it, so that runs on other roads are other runs.
     closures: for an edge's name the first and the last round, counted from 1, in which it is closed.
     """
 
     start: str
     end: str
     roads: str | RoadNetwork | None = field(default=None, kw_only=True)
+    sha256: str | None = field(default=None, kw_only=True)
     closures: Mapping[str, Sequence[int]] = field(default_factory=dict, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.network, self.travel_times = _opened(self.roads)
+        _check_sum(self.roads, self.sha256)
         self.columns = Columns((0,) * len(NAMES), NAMES)
         self._source, self._target = self.network.node(self.start), self.network.node(self.end)
         names = np.array(self.network.node_names, dtype=object)
@@ -93,6 +98,12 @@ class Navigation:
     def expected_times(self, time: float | None = None) -> Floats:
         """Expected seconds of every edge, (m,), at a time of day in seconds; without it, at the round's."""
         return self.travel_times.expected(self._time if time is None else time % DAY)
+
+    def final_candidates(self) -> Candidates:
+        """All edges at FINAL_TIME: what a run asks its agent to estimate in the end."""
+        contexts = self._contexts.copy()
+        contexts[:, -1] = FINAL_TIME
+        return Candidates(contexts, self._arms, self.columns)
 
     def best_path(self, time: float | None = None) -> Indices:
         """Edges of the path of least expected time with all roads open, in driving order."""
@@ -143,6 +154,16 @@ def _read_once(folder: Path, stamp: tuple[tuple[str, int], ...]) -> tuple[RoadNe
     """A road network and its travel times, read again only when a file of the folder has changed."""
     network = read_roads(folder)
     return network, TravelTimes(network)
+
+
+def _check_sum(roads: str | RoadNetwork | None, sha256: str | None) -> None:
+    if sha256 is None or isinstance(roads, RoadNetwork):
+        return
+    if (found := roads_checksum(roads)) != sha256:
+        raise RoadsError(
+            f"the road network in {str(roads_folder(roads))!r} has checksum {found[:12]}, expected {sha256[:12]}; "
+            "point TREEBANDIT_ROADS or --roads to the folder that the study was read with"
+        )
 
 
 def _checked_closures(

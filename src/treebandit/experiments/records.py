@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 
+from treebandit.bandit import Floats
 from treebandit.errors import SavedFileError
 
 FORMAT = 1
@@ -34,6 +35,9 @@ SCHEMA = pl.Schema(
         "rebuilding": pl.Float32(),
     }
 )
+
+#: A column that some records have more: null but in the last round.
+ESTIMATES = "estimates"
 
 RUNS_SCHEMA = pl.Schema(
     {
@@ -87,11 +91,15 @@ PLAN_SCHEMA = pl.Schema(
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What one run left behind: its spec with its run id, where and when it ran, and one row per round."""
+    """What one run left behind: its spec with its run id, where and when it ran, and one row per round.
+
+    estimates: (arms,) what the agent believed each arm pays in the end, for environments that ask; else None.
+    """
 
     spec: dict[str, Any]
     provenance: dict[str, Any]
     frame: pl.DataFrame
+    estimates: Floats | None = None
 
     @property
     def run_id(self) -> str:
@@ -118,6 +126,9 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
         "provenance": record.provenance,
         "totals": {"rounds": frame.height, **totals},
     }
+    if record.estimates is not None:
+        last = [None] * (frame.height - 1) + [record.estimates.tolist()]
+        frame = frame.with_columns(pl.Series(ESTIMATES, last, dtype=pl.List(pl.Float32)))
     temporary = path.with_name(f".{record.run_id}-{uuid.uuid4().hex}.tmp")
     try:
         frame.write_parquet(temporary, compression="zstd", metadata={"treebandit": json.dumps(header)})
@@ -131,10 +142,11 @@ def read_record(path: str | Path) -> RunRecord:
     """Read one record in full."""
     header = _read_header(Path(path))
     try:
-        frame = pl.read_parquet(path, columns=list(SCHEMA))
+        frame = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _damaged(Path(path), error) from error
-    return RunRecord(header["spec"], header["provenance"], frame)
+    estimates = frame[ESTIMATES][-1].to_numpy() if ESTIMATES in frame.columns else None
+    return RunRecord(header["spec"], header["provenance"], frame.select(list(SCHEMA)), estimates)
 
 
 def read_provenance(path: str | Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from treebandit.bandit import Agent, Candidates, Environment, Floats, Indices, play_round
-from treebandit.errors import StudyError
+from treebandit.errors import NotFittedError, StudyError
 from treebandit.experiments.build import build_agent, build_environment
 from treebandit.experiments.records import SCHEMA, RunRecord
 from treebandit.experiments.spec import RunSpec
@@ -43,6 +43,7 @@ THREAD_VARIABLES = (
 WARM_UP_ROUNDS = 120
 WARM_UP_SECONDS = 3.0
 PROGRESS_EVERY = 200
+MOST_ESTIMATES = 100_000
 
 
 class TimedAgent:
@@ -124,7 +125,28 @@ def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -
         "machine": describe_machine(),
         "note": str(getattr(agent, "note", "")),
     }
-    return RunRecord(spec.to_dict(), provenance, log.frame())
+    return RunRecord(spec.to_dict(), provenance, log.frame(), final_estimates(agent, environment))
+
+
+def final_estimates(agent: Agent, environment: Environment) -> Floats | None:
+    """What the agent believes each arm pays in the end, (arms,), NaN for arms that were not asked for.
+
+    Only of an environment that has `final_candidates()`, at most MOST_ESTIMATES of them, and of an agent that has
+    `estimate`; else None.
+    """
+    ask, estimate = getattr(environment, "final_candidates", None), getattr(agent, "estimate", None)
+    if ask is None or estimate is None:
+        return None
+    candidates: Candidates = ask()
+    arms = candidates.arms
+    if arms is None or not len(arms) or int(arms.max()) >= MOST_ESTIMATES:
+        return None
+    means = np.full(int(arms.max()) + 1, np.nan)
+    try:
+        means[arms] = estimate(candidates).mean
+    except NotFittedError:
+        return None
+    return means
 
 
 def warm_up(spec: RunSpec) -> None:

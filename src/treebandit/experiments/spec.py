@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import tomllib
@@ -12,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from treebandit.errors import StudyError
+from treebandit.datasets.roads import roads_checksum
+from treebandit.errors import RoadsError, StudyError
 
 STUDIES = Path(__file__).parent / "studies"
 ID_LENGTH = 12
@@ -30,6 +32,7 @@ _STUDY_KEYS = {
 }
 _VARY_KEYS = {"parameter", "values"}
 _FILE_KEYS = ("csv", "parquet")
+_PATH_KEYS = (*_FILE_KEYS, "roads")
 
 
 @dataclass(frozen=True)
@@ -251,6 +254,9 @@ def _read_environment(entry: Any, source: str, folder: Path) -> dict[str, Any]:
                 f"{source}: {key} {table[key]!r} is no file ({path}); paths are relative to the study"
             )
         table |= {key: str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    if table["class"] == "Navigation":
+        with contextlib.suppress(RoadsError):  # without roads the runs will fail, and say so
+            table.setdefault("sha256", roads_checksum(table.get("roads")))
     _check_name(table, "environment", source)
     if "rounds" in table:
         _read_rounds(table["rounds"], f"{source}: rounds of {table['name']}")
@@ -340,7 +346,7 @@ def _canonical(value: Any) -> Any:
 
 
 def _without_folder(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """A user's file counts by its name and checksum, wherever it lies."""
+    """A user's file or road network counts by its name and checksum, wherever it lies."""
     if "sha256" not in environment:
         return dict(environment)
-    return {key: Path(item).name if key in _FILE_KEYS else item for key, item in environment.items()}
+    return {key: Path(item).name if key in _PATH_KEYS else item for key, item in environment.items()}
