@@ -1,7 +1,8 @@
-"""What a linear model says of each candidate, as one more column for the trees."""
+"""What a linear model says of each candidate, and how sure it is: one more column for the trees, and a bonus."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -9,20 +10,88 @@ from numpy.typing import NDArray
 
 from treebandit.agents.encoding import ArmEncoding, Encoder
 from treebandit.bandit import Candidates, Columns, Features, Floats, Indices
+from treebandit.trees import ridge_kernels as kernels
 
 _RIDGE = 1.0
 #: Columns with more categories than this are numbers to trees and linear models alike.
 _MOST_CATEGORIES = 64
-#: With more arms than this, one linear model serves them all.
+#: With more arms than this, or matrices of more numbers in all, one linear model serves all arms.
 _MOST_ARMS = 64
+_MOST_NUMBERS = 1 << 22
+#: Linear models see no more features than this, the first ones.
+_MOST_FEATURES = 1024
+
+
+class ArmRidges:
+    """A ridge regression per arm, kept up to date row by row.
+
+    θ = A⁻¹ Σ z (r - mean reward) and A = λI + Σ zz' over the arm's rows, z = (1, scaled numbers, one-hot categories).
+    An arm without rows scores the mean reward. Where rows have no arms, or very many, all share one θ. Scales and mean
+    reward are those of the rows it was fitted to.
+    """
+
+    def __init__(self, model: dict[str, NDArray[Any]]) -> None:
+        self.model = model
+        self._slots = {arm: slot for slot, arm in enumerate(model["known"].tolist())}
+        self._last = len(model["known"]) or 1
+        self._base = float(model["rewards"][0])
+        self._parts = model["means"], model["scales"], model["thetas"], model["inverses"]
+        #: Standard deviation of the rewards; and what, times the root of the leverage, is on average the standard
+        #: error of an arm's mean.
+        self.spread = float(model["rewards"][1])
+        self.unit = self.spread / math.sqrt(model["thetas"].shape[1])
+
+    @classmethod
+    def fit(
+        cls, x: Features, coded: NDArray[np.bool_], arms: Indices | None, rewards: Floats
+    ) -> tuple[Self, Floats]:
+        """The regressions of (n, d) features, and the (n,) scores of these rows, each by all other rows."""
+        x, coded = x[:, :_MOST_FEATURES], coded[:_MOST_FEATURES]
+        means, scales = _moments(x, coded)
+        width = 1 + len(means)
+        known = np.zeros(0, np.intp) if arms is None else np.unique(arms)
+        if len(known) > _MOST_ARMS or len(known) * width**2 > _MOST_NUMBERS:
+            known = known[:0]
+        grams = np.zeros(((len(known) or 1) + 1, width, width))
+        thetas = np.zeros((len(grams), width))
+        level = np.array([np.mean(rewards), np.std(rewards)])
+        model = {"known": known, "means": means, "scales": scales, "rewards": level, "thetas": thetas}
+        ridges = cls({**model, "inverses": grams})
+        slots = ridges._slots_of(arms, len(x))
+        kernels.add_up(x, rewards - level[0], slots, means, scales, grams, thetas)
+        grams += _RIDGE * np.eye(width)
+        for slot in range(len(grams)):
+            grams[slot] = np.linalg.inv(grams[slot])
+            thetas[slot] = grams[slot] @ thetas[slot]
+        scores, leverage = ridges.look_up(x, arms)
+        return ridges, rewards - (rewards - scores) / np.maximum(1.0 - leverage, 1e-6)
+
+    def look_up(self, x: Features, arms: Indices | None) -> tuple[Floats, Floats]:
+        """The score z·θ + mean reward and the leverage z'A⁻¹z of each row: (n,) each."""
+        scores, leverage = kernels.look_up(x, self._slots_of(arms, len(x)), *self._parts)
+        scores += self._base
+        return scores, leverage
+
+    def update(self, x: Features, arms: Indices | None, rewards: Floats) -> None:
+        """Take in more rows; those of arms without a regression have to wait for the next fit."""
+        slots = self._slots_of(arms, len(x))
+        at = slots < self._last
+        if not at.all():
+            x, slots, rewards = x[at], slots[at], rewards[at]
+        kernels.learn_rows(x, rewards - self._base, slots, *self._parts)
+
+    def _slots_of(self, arms: Indices | None, n: int) -> Indices:
+        """Which regression serves each row: its arm's, the only one, or the last, which knows the mean reward alone."""
+        if arms is None or not self._slots:
+            return np.zeros(n, np.intp)
+        last = len(self._slots)
+        return np.array([self._slots.get(arm, last) for arm in arms.tolist()], np.intp)
 
 
 class LinearEncoder(Encoder):
     """An encoder that puts, behind arm and one-hot features, what a ridge regression says of the row.
 
-    The score is z·θ of the row's arm plus the mean reward, with θ = (λI + Σ zz')⁻¹ Σ z (r - mean reward) over the
-    arm's rows and z = (1, scaled numbers, one-hot categories); an arm without rows scores the mean reward. Where rows
-    have no arms, or very many, all share one θ. The models are fixed from one rebuild to the next.
+    ridges: the regressions; None for an encoder without the score.
     """
 
     def __init__(self, columns: Columns, arms: Indices | None, *, arm_encoding: ArmEncoding) -> None:
@@ -30,7 +99,7 @@ class LinearEncoder(Encoder):
         super().__init__(Columns(few, columns.names), arms, arm_encoding=arm_encoding, categories="one_hot")
         self.columns = columns
         self._coded = np.repeat(np.array(few) > 0, np.maximum(few, 1))
-        self._take({})
+        self.ridges: ArmRidges | None = None
 
     @classmethod
     def fit(
@@ -44,56 +113,30 @@ class LinearEncoder(Encoder):
         features = Encoder.__call__(encoder, rows.contexts, rows.arms)
         if not linear:
             return encoder, features
-        scores = encoder._learn(features[:, encoder._front :], rows.arms, rewards)
+        x = features[:, encoder._front :]
+        encoder.ridges, scores = ArmRidges.fit(x, encoder._coded, rows.arms, rewards)
         return encoder, np.column_stack([features, scores.astype(np.float32)])
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""
+        return self.look_up(contexts, arms)[0]
+
+    def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats]:
+        """The features, and each row's leverage z'A⁻¹z, (n,)."""
         features = super().__call__(contexts, arms)
-        if not self._model:
-            return features
-        x, place = features[:, self._front :], self._places(arms, len(features))
-        weights, offsets = self._model["weights"][place], self._model["offsets"][place]
-        scores = np.einsum("ij,ij->i", x, weights) + offsets
-        if np.isnan(scores).any():
-            filled = np.where(np.isnan(x), self._model["means"], x)
-            scores = np.einsum("ij,ij->i", filled, weights) + offsets
-        return np.concatenate([features, scores[:, None]], axis=1)
+        if self.ridges is None:
+            return features, np.zeros(len(features))
+        scores, leverage = self.ridges.look_up(features[:, self._front :], arms)
+        return np.concatenate([features, scores[:, None]], axis=1, dtype=np.float32), leverage
 
-    def _take(self, model: dict[str, NDArray[Any]]) -> None:
-        self._model = model
-        self._slots = {arm: slot for slot, arm in enumerate(model["known"].tolist())} if model else {}
-
-    def _learn(self, x: Features, arms: Indices | None, rewards: Floats) -> Floats:
-        """Fit the models; the score of each of their rows by all other rows."""
-        means, scales = _moments(x, self._coded)
-        z = np.ones((len(x), 1 + x.shape[1]))
-        z[:, 1:] = np.nan_to_num((x - means) / scales)
-        base = float(np.mean(rewards))
-        known = np.zeros(0, np.intp) if arms is None else np.unique(arms)
-        self._take({"known": known if len(known) <= _MOST_ARMS else known[:0]})
-        place = self._places(arms, len(x))
-        theta = np.zeros((max(len(self._slots), 1) + 1, z.shape[1]))
-        scores = np.empty(len(rewards))
-        for slot in range(len(theta) - 1):
-            at = place == slot
-            theta[slot], scores[at] = _ridge(z[at], rewards[at] - base)
-        weights = theta[:, 1:] / scales
-        offsets = theta[:, 0] - weights @ means + base
-        for name, part in (("means", means), ("weights", weights), ("offsets", offsets)):
-            self._model[name] = part.astype(np.float32)
-        return scores + base
-
-    def _places(self, arms: Indices | None, n: int) -> Indices:
-        """Which model serves each row: its arm's, the only one, or the last, which knows the mean reward alone."""
-        if arms is None or not self._slots:
-            return np.zeros(n, np.intp)
-        last = len(self._slots)
-        return np.array([self._slots.get(arm, last) for arm in arms.tolist()], np.intp)
+    def update(self, features: Features, arms: Indices | None, rewards: Floats) -> None:
+        """Let encoded rows change the regressions of their arms."""
+        if self.ridges is not None:
+            self.ridges.update(features[:, self._front : -1], arms, rewards)
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
-        return {**super().state(), "linear": self._model}
+        return {**super().state(), "linear": {} if self.ridges is None else self.ridges.model}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -102,7 +145,8 @@ class LinearEncoder(Encoder):
         hot = state["known"] is not None
         arms = state["known"] if hot else np.zeros(1, np.intp) if state["labels"] else None
         encoder = cls(columns, arms, arm_encoding="one_hot" if hot else "label")
-        encoder._take(dict(state["linear"]))
+        if state["linear"]:
+            encoder.ridges = ArmRidges({name: part.copy() for name, part in state["linear"].items()})
         return encoder
 
 
@@ -114,11 +158,3 @@ def _moments(x: Features, coded: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     means = values.sum(0) / count
     spread = np.sqrt(np.where(known, (values - means) ** 2, 0.0).sum(0) / count)
     return np.where(coded, 0.0, means), np.where(coded | (spread <= 0.0), 1.0, spread)
-
-
-def _ridge(z: Floats, targets: Floats) -> tuple[Floats, Floats]:
-    """Coefficients, and each row's prediction by the coefficients of all other rows."""
-    inverse = np.linalg.inv(z.T @ z + _RIDGE * np.eye(z.shape[1]))
-    theta = inverse @ (z.T @ targets)
-    leverage = np.einsum("ij,ij->i", z @ inverse, z)
-    return theta, targets - (targets - z @ theta) / np.maximum(1.0 - leverage, 1e-6)

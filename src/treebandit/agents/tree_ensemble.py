@@ -138,7 +138,7 @@ class _TreeEnsembleAgent(BaseAgent):
             due = level > self._level
         if not due:
             if self._leaves is not None:
-                self._leaves.update(self._encode(chosen), rewards)
+                self._update(self._leaves, chosen, rewards)
             return
         try:
             self._rebuild()
@@ -147,6 +147,10 @@ class _TreeEnsembleAgent(BaseAgent):
             self._arms_met = arms_met
             raise
         self._level = level
+
+    def _update(self, leaves: LeafStatistics, chosen: Candidates, rewards: Floats) -> None:
+        """Let rows change the leaves they reach, between rebuilds."""
+        leaves.update(self._encode(chosen), rewards)
 
     def _all_rows(self) -> Candidates:
         history, columns = self._history, self._door.columns
