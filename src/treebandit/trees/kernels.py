@@ -26,7 +26,7 @@ NOISE_SCALE = (3.0 / (65536.0**2 - 1.0)) ** 0.5
 
 
 @njit(cache=True)
-def _lay_out(features, start, stop, rows):  # type: ignore[no-untyped-def]
+def lay_out(features, start, stop, rows):  # type: ignore[no-untyped-def]
     """Copy features[start:stop] into both halves of `rows`."""
     width = features.shape[1]
     for i in range(stop - start):
@@ -65,7 +65,7 @@ def find_leaves(nodes, roots, depths, bits, n_trees, features):  # type: ignore[
     rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
         stop = min(n, start + ROWS)
-        _lay_out(features, start, stop, rows)
+        lay_out(features, start, stop, rows)
         for block in range(depths.shape[0]):
             width = min(CHAINS, n_trees - block * CHAINS)
             for i in range(stop - start):
@@ -84,7 +84,7 @@ def score_rows(nodes, roots, depths, bits, table, features):  # type: ignore[no-
     rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
         stop = min(n, start + ROWS)
-        _lay_out(features, start, stop, rows)
+        lay_out(features, start, stop, rows)
         for block in range(depths.shape[0]):
             for i in range(stop - start):
                 _descend(nodes, roots, block, depths, bits, rows, i, leaves)
@@ -101,7 +101,7 @@ def score_rows(nodes, roots, depths, bits, table, features):  # type: ignore[no-
 
 
 @njit(cache=True)
-def _noise(key, leaf):  # type: ignore[no-untyped-def]
+def leaf_noise(key, leaf):  # type: ignore[no-untyped-def]
     """A draw of mean 0 and variance 1 that belongs to this leaf under this key: the sum of four 16-bit uniforms."""
     bits = key + (leaf + uint64(1)) * uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
@@ -121,7 +121,7 @@ def sample_rows(nodes, roots, depths, bits, table, features, key, exploration): 
     rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
         stop = min(n, start + ROWS)
-        _lay_out(features, start, stop, rows)
+        lay_out(features, start, stop, rows)
         for block in range(depths.shape[0]):
             for i in range(stop - start):
                 _descend(nodes, roots, block, depths, bits, rows, i, leaves)
@@ -129,7 +129,7 @@ def sample_rows(nodes, roots, depths, bits, table, features, key, exploration): 
                 for j in range(CHAINS):
                     leaf = leaves[uint64(j)]
                     deviation = np.sqrt(table[leaf, uint64(SPREAD)])
-                    sample += table[leaf, uint64(OUTPUT)] + exploration * deviation * _noise(key, leaf)
+                    sample += table[leaf, uint64(OUTPUT)] + exploration * deviation * leaf_noise(key, leaf)
                 samples[start + i] += sample
     return samples
 
@@ -152,7 +152,7 @@ def measure_leaves(  # type: ignore[no-untyped-def]
     prefix = np.empty(min(n, ROWS))
     for start in range(0, n, ROWS):
         stop = min(n, start + ROWS)
-        _lay_out(features, start, stop, rows)
+        lay_out(features, start, stop, rows)
         prefix[:] = base
         for block in range(depths.shape[0]):
             width = min(CHAINS, n_trees - block * CHAINS)
@@ -190,7 +190,7 @@ def update_leaves(  # type: ignore[no-untyped-def]
     leaves = np.empty(CHAINS, np.uint64)
     rows = np.empty((1, 2 * features.shape[1]), np.float32)
     for i in range(n):
-        _lay_out(features, i, i + 1, rows)
+        lay_out(features, i, i + 1, rows)
         prefix = base
         for block in range(depths.shape[0]):
             _descend(nodes, roots, block, depths, bits, rows, 0, leaves)

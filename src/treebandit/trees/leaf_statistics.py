@@ -12,6 +12,7 @@ from treebandit.bandit import Estimate, Features, Floats
 from treebandit.errors import ParameterError, ShapeError
 from treebandit.trees import kernels
 from treebandit.trees.forest import Forest
+from treebandit.trees.settled import FEWEST_ROWS, RowMemory
 
 LeafOutput = Literal["library", "average"]
 
@@ -26,13 +27,14 @@ class LeafStatistics:
     prior_rows: how many rows' weight it has in every other leaf, so that no leaf is ever quite sure.
     """
 
-    __slots__ = ("forest", "prior", "prior_rows", "table")
+    __slots__ = ("_memory", "forest", "prior", "prior_rows", "table")
 
     def __init__(self, forest: Forest, table: Floats, prior: Floats, prior_rows: float = 0.0) -> None:
         self.forest = forest
         self.table = table
         self.prior = prior
         self.prior_rows = float(prior_rows)
+        self._memory = RowMemory(forest)
 
     @classmethod
     def measure(
@@ -95,7 +97,11 @@ class LeafStatistics:
     def estimate(self, features: Features) -> Estimate:
         """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each (paper, Algorithm 1, lines 14-18)."""
         forest = self.forest
-        sums = kernels.score_rows(*forest.layout, self.table, features)
+        settled = self._memory.recall(features) if len(features) >= FEWEST_ROWS else None
+        if settled is None:
+            sums = kernels.score_rows(*forest.layout, self.table, features)
+        else:
+            sums = settled.score(self.table, features)
         mean = sums[0]
         mean += forest.base
         return Estimate(mean, sums[1], sums[2])
@@ -106,9 +112,12 @@ class LeafStatistics:
         Rows that reach the same leaf share its draw, so what the trees cannot tell apart does not differ by chance.
         """
         forest = self.forest
-        samples: Floats = kernels.sample_rows(
-            *forest.layout, self.table, features, np.uint64(key), exploration
-        )
+        settled = self._memory.recall(features) if len(features) >= FEWEST_ROWS else None
+        samples: Floats
+        if settled is None:
+            samples = kernels.sample_rows(*forest.layout, self.table, features, np.uint64(key), exploration)
+        else:
+            samples = settled.sample(self.table, features, np.uint64(key), exploration)
         samples += forest.base
         return samples
 
