@@ -152,9 +152,11 @@ class LinearEncoder(Encoder):
 
 def _moments(x: Features, coded: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each column of numbers; 0 and 1 for the 0/1 columns of categories."""
-    known = ~np.isnan(x)
+    means, scales = np.zeros(len(coded)), np.ones(len(coded))
+    numbers = x[:, ~coded].astype(np.float64)
+    known = ~np.isnan(numbers)
     count = np.maximum(known.sum(0), 1)
-    values = np.where(known, x, 0.0).astype(np.float64)
-    means = values.sum(0) / count
-    spread = np.sqrt(np.where(known, (values - means) ** 2, 0.0).sum(0) / count)
-    return np.where(coded, 0.0, means), np.where(coded | (spread <= 0.0), 1.0, spread)
+    means[~coded] = center = np.where(known, numbers, 0.0).sum(0) / count
+    spread = np.sqrt(np.where(known, (numbers - center) ** 2, 0.0).sum(0) / count)
+    scales[~coded] = np.where(spread > 0.0, spread, 1.0)
+    return means, scales
