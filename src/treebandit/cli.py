@@ -129,6 +129,10 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the figures as SVG and PNG.")
     ] = None,
+    roads: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Road network, for the maps.", envvar="TREEBANDIT_ROADS"),
+    ] = None,
 ) -> None:
     """Show the table of a folder of records; write page and figures.
 
@@ -138,6 +142,8 @@ def report(
 
     from treebandit import reports
 
+    if roads is not None:
+        os.environ["TREEBANDIT_ROADS"] = str(roads)
     if json:
         typer.echo(reports.as_json(reports.summarise(folder)))
     elif markdown:
@@ -145,12 +151,17 @@ def report(
         typer.echo(reports.as_markdown(reports.summarise(results), results), nl=False)
     else:
         _show(folder, Console())
+    if html is None and figures is None:
+        return
+    results = reports.read_results(folder)
     if html is not None:
-        reports.write_page(folder, html)
+        reports.write_page(results, html)
         typer.echo(f"page: {html}", err=json or markdown)
     if figures is not None:
-        files = reports.write_figures(folder, figures)
+        files = reports.write_figures(results, figures)
         typer.echo(f"figures: {len(files)} files in {figures}", err=json or markdown)
+    for sentence in results.maps[1]:
+        typer.echo(sentence, err=json or markdown)
 
 
 @app.command()

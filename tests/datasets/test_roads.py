@@ -9,6 +9,7 @@ import pytest
 from treebandit.datasets.roads import (
     random_pairs,
     read_roads,
+    roads_checksum,
     roads_folder,
     strongly_connected,
     write_roads,
@@ -169,3 +170,15 @@ def test_luxembourg_is_read_whole():
 def test_a_copy_elsewhere_reads_the_same(tmp_path):
     copy = shutil.copytree(roads_folder("small-town"), tmp_path / "town")
     assert read_roads(copy).edge_names == read_roads("small-town").edge_names
+
+
+def test_the_checksum_follows_the_files_and_not_their_place(tmp_path):
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(roads_folder("small-town"), copy)
+    assert roads_checksum(copy) == roads_checksum("small-town")
+    with (copy / "edges.csv.gz").open("ab") as file:
+        file.write(b"more")
+    assert roads_checksum(copy) != roads_checksum("small-town")
+    (copy / "nodes.csv.gz").unlink()
+    with pytest.raises(RoadsError, match=r"nodes\.csv\.gz"):
+        roads_checksum(copy)

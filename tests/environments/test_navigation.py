@@ -7,9 +7,9 @@ from small_roads import SQUARE, network
 
 from treebandit.bandit import Environment, play_round
 from treebandit.checks import check_environment
-from treebandit.datasets.roads import random_pairs, read_roads
+from treebandit.datasets.roads import random_pairs, read_roads, roads_checksum
 from treebandit.environments import Delayed, Navigation
-from treebandit.environments.navigation import INSTANCES, NAMES
+from treebandit.environments.navigation import FINAL_TIME, INSTANCES, NAMES
 from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, RoadsError
 from treebandit.experiments.spec import load_study
 
@@ -254,3 +254,19 @@ def test_rewards_may_come_late(square):
         this = environment.observe()
         seen.append(environment.pull(this.oracle(-np.ones(6))).feedback)
     assert [len(feedback.rewards) for feedback in seen] == [0, 0, 6]
+
+
+def test_the_checksum_of_the_folder_is_looked_at():
+    found = roads_checksum("small-town")
+    assert len(Navigation("B2", "K3", roads="small-town", sha256=found).network)
+    with pytest.raises(RoadsError, match="expected 000000"):
+        Navigation("B2", "K3", roads="small-town", sha256="0" * 64)
+
+
+def test_final_candidates_are_all_edges_at_one_time(square):
+    environment = Navigation("a", "d", roads=square, closures={"ab0": [1, 5]})
+    environment.observe()
+    asked = environment.final_candidates()
+    assert asked.arms.tolist() == list(range(len(square)))
+    assert set(asked.contexts[:, -1].tolist()) == {FINAL_TIME}
+    assert environment.observe().candidates.contexts[0, -1] != FINAL_TIME

@@ -1,6 +1,7 @@
 import json
 import threading
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -149,3 +150,13 @@ def test_a_damaged_plan_is_named(tmp_path):
     (tmp_path / "study.json").write_text("{")
     with pytest.raises(SavedFileError, match=r"study.json cannot be read"):
         load_plan(tmp_path)
+
+
+def test_estimates_are_kept_where_there_are_some(tmp_path):
+    plain = make(seed=1)
+    told = RunRecord(make().spec, make().provenance, make().frame, np.array([-1.5, np.nan, -3.0]))
+    read = read_record(write_record(told, tmp_path))
+    np.testing.assert_array_equal(read.estimates, [-1.5, np.nan, -3.0])
+    assert read.frame.equals(told.frame)
+    assert read_record(write_record(plain, tmp_path)).estimates is None
+    assert load_records(tmp_path)[1].schema == ROUNDS_SCHEMA

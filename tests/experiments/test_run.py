@@ -7,7 +7,7 @@ from treebandit.environments import Classification
 from treebandit.errors import StudyError
 from treebandit.experiments.build import build_agent, build_environment
 from treebandit.experiments.records import SCHEMA
-from treebandit.experiments.run import TimedAgent, play, split_seed, warm_up
+from treebandit.experiments.run import TimedAgent, final_estimates, play, split_seed, warm_up
 from treebandit.experiments.spec import RunSpec
 
 MUSHROOM = {"name": "mushroom", "class": "Classification", "data": "mushroom"}
@@ -126,3 +126,34 @@ def test_regret_of_the_uniform_agent_is_its_expectation():
         for seed in range(5)
     ]
     assert abs(np.mean(regrets) - 500) < 4 * np.sqrt(250 / 5)
+
+
+TOWN = {"name": "town", "class": "Navigation", "roads": "small-town", "start": "B2", "end": "K3"}
+
+
+def test_the_agents_last_word_on_every_arm_is_kept():
+    record = play(spec("LinUCB", TOWN, rounds=4))
+    agent_seed, environment_seed = split_seed(0)
+    agent = build_agent(spec("LinUCB").agent, seed=agent_seed)
+    environment = build_environment(TOWN, seed=environment_seed)
+    for _ in range(4):
+        play_round(agent, environment)
+    asked = environment.final_candidates()
+    np.testing.assert_array_equal(record.estimates, agent.estimate(asked).mean)
+    assert len(record.estimates) == len(environment.network)
+
+
+def test_no_last_word_where_nobody_asks_or_answers():
+    assert play(spec("LinUCB", rounds=2)).estimates is None
+    assert play(spec("Uniform", TOWN, rounds=2)).estimates is None
+
+
+def test_arms_that_are_not_asked_for_have_no_estimate(monkeypatch):
+    environment = build_environment(TOWN, seed=0)
+    agent = build_agent(spec("LinUCB").agent, seed=0)
+    play_round(agent, environment)
+    asked = environment.final_candidates()[np.array([5, 2])]
+    monkeypatch.setattr(environment, "final_candidates", lambda: asked)
+    means = final_estimates(agent, environment)
+    np.testing.assert_array_equal(np.flatnonzero(np.isfinite(means)), [2, 5])
+    assert len(means) == 6

@@ -1,11 +1,13 @@
 import hashlib
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treebandit.datasets.roads import roads_folder
 from treebandit.errors import StudyError
 from treebandit.experiments.spec import RunSpec, load_study, read_study, shipped_studies
 
@@ -160,3 +162,22 @@ def test_shipped_studies_can_be_read():
     for name in shipped_studies():
         runs = list(load_study(name).runs())
         assert len({run.run_id for run in runs}) == len(runs) > 0
+
+
+def test_runs_on_another_road_network_are_other_runs(tmp_path, monkeypatch):
+    town, copy = roads_folder("small-town"), tmp_path / "roads"
+    shutil.copytree(town, copy)
+    run_ids = []
+    for folder in (None, town, copy, None):
+        if folder is None:
+            monkeypatch.delenv("TREEBANDIT_ROADS", raising=False)
+        else:
+            monkeypatch.setenv("TREEBANDIT_ROADS", str(folder))
+        run_ids.append(next(load_study("paper-navigation").runs()).run_id)
+    without, here, there, again = run_ids
+    assert here == there, "the same roads, wherever they lie"
+    assert without == again != here
+    with (copy / "edges.csv.gz").open("ab") as file:
+        file.write(b"more")
+    monkeypatch.setenv("TREEBANDIT_ROADS", str(copy))
+    assert next(load_study("paper-navigation").runs()).run_id not in run_ids

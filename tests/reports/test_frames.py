@@ -3,10 +3,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reports.made import write_paper_like
+from reports.made import make_record, spec_of, write_paper_like
 
-from treebandit.experiments.records import load_records
-from treebandit.reports.frames import curves, seconds_per_round, value_axis
+from treebandit.experiments.records import load_records, write_record
+from treebandit.reports.frames import curves, odd_ones, panels, seconds_per_round, value_axis
 from treebandit.reports.palette import in_order, look
 from treebandit.reports.paper import paper_agents
 from treebandit.reports.summary import summarise
@@ -29,6 +29,19 @@ def test_curves_are_means_over_seeds_at_few_rounds(tmp_path):
             assert row["mean"] == pytest.approx(np.mean(sums))
             assert row["sd"] == pytest.approx(np.std(sums, ddof=1))
             assert row["seeds"] == 3
+
+
+def test_agents_with_fewer_rounds_join_the_others_and_are_named(tmp_path):
+    played = [("A", 0, 30), ("A", 1, 30), ("B", 0, 30), ("B", 1, 30), ("C", 0, 12), ("D", 0, 12), ("A", 0, 7)]
+    for agent, seed, length in played:
+        write_record(make_record(spec_of(agent, "road", seed, length), np.ones(length)), tmp_path)
+    frame = curves(*load_records(tmp_path))
+    assert panels(frame) == [("road", 7, "road, 7 rounds"), ("road", 30, "road, 30 rounds")]
+    shorter, longer = (frame.filter(pl.col("rounds") == length) for length in (7, 30))
+    assert shorter["agent"].unique().to_list() == ["A"]
+    assert longer.filter(pl.col("agent") == "C")["round"].max() == 12
+    assert odd_ones(longer, 30) == ["C, D: 12 rounds, 1 seed"]
+    assert odd_ones(shorter, 7) == []
 
 
 def test_seconds_of_a_round_are_split_into_shares(tmp_path):

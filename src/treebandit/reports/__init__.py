@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from treebandit.reports.markdown import as_markdown
     from treebandit.reports.page import write_page
     from treebandit.reports.paper import paper_table
+    from treebandit.reports.routes import route_maps
     from treebandit.reports.summary import Results, as_json, read_results, summarise
     from treebandit.reports.table import print_table
 
@@ -21,6 +22,7 @@ _HOMES = {
     "paper_table": "paper",
     "print_table": "table",
     "read_results": "summary",
+    "route_maps": "routes",
     "summarise": "summary",
     "write_figures": "figures",
     "write_page": "page",
@@ -33,6 +35,7 @@ __all__ = [
     "paper_table",
     "print_table",
     "read_results",
+    "route_maps",
     "summarise",
     "write_figures",
     "write_page",

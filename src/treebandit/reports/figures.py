@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,16 @@ from treebandit.reports.frames import (
     ValueAxis,
     curves,
     in_panel,
+    milliseconds,
+    odd_ones,
     panels,
     seconds_per_round,
     value_axis,
+    with_band,
 )
+from treebandit.reports.maps import map_svg
 from treebandit.reports.palette import in_order, look
+from treebandit.reports.problems import problem_specs
 from treebandit.reports.summary import Results, read_results, summarise
 
 try:
@@ -48,8 +54,12 @@ def write_figures(source: str | Path | Results, folder: str | Path) -> list[Path
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, spec in figures(results).items():
-        svg = vl_convert.vegalite_to_svg(spec, vl_version=_vegalite_version())
+    version = _vegalite_version()
+    drawn = {
+        name: vl_convert.vegalite_to_svg(spec, vl_version=version) for name, spec in figures(results).items()
+    }
+    drawn |= {_file_name("map", each.name): map_svg(each) for each in results.maps[0]}
+    for name, svg in drawn.items():
         for path, content in (
             (folder / f"{name}.svg", svg.encode()),
             (folder / f"{name}.png", vl_convert.svg_to_png(svg, scale=PNG_SCALE)),
@@ -92,6 +102,12 @@ def _charts(results: Results, *, page: bool) -> dict[str, tuple[str, list[Any]]]
         regret = _regret_charts(curves(plain, rounds), page=page)
         charts["regret-curves"] = f"Regret so far, mean ± sd of {_seeds_of(summary)}", regret
         final = _final_charts(plain, summary, page=page)
+        if specs := problem_specs(plain, page=page):
+            drawn = [
+                _panel(alt.LayerChart.from_dict(spec), title, page=page, height=height)
+                for title, height, spec in specs
+            ]
+            charts["regret-by-problem"] = "Final regret of each problem", drawn
         charts["final-regret"] = f"Final regret of each seed, mean ± sd{diamonds}", final
         time = _time_charts(seconds_per_round(summary), page=page)
         charts["time-per-round"] = "Where the time of a round goes, and how long it takes", time
@@ -108,7 +124,11 @@ def _seeds_of(summary: pl.DataFrame) -> str:
 
 def sensitivity_name(varied: str) -> str:
     """The name of the figure that varies this parameter."""
-    return f"sensitivity-{re.sub('[^a-zA-Z0-9]+', '-', varied)}"
+    return _file_name("sensitivity", varied)
+
+
+def _file_name(kind: str, of: str) -> str:
+    return f"{kind}-{re.sub('[^a-zA-Z0-9]+', '-', of)}"
 
 
 def _regret_charts(frame: pl.DataFrame, *, page: bool) -> list[Any]:
@@ -141,12 +161,12 @@ def _regret_charts(frame: pl.DataFrame, *, page: bool) -> list[Any]:
                     tooltip=_tooltip("agent", round="round", mean="regret, mean", sd="sd", seeds="seeds"),
                 ),
             )
-        charts.append(_panel(alt.layer(band, line), title, page=page))
+        charts.append(_panel(alt.layer(band, line), title, page=page, told=odd_ones(data, rounds)))
     return charts
 
 
 def _final_charts(runs: pl.DataFrame, summary: pl.DataFrame, *, page: bool) -> list[Any]:
-    means = _with_band(summary.filter(pl.col("varied").is_null()))
+    means = with_band(summary.filter(pl.col("varied").is_null()))
     charts = []
     for environment, rounds, title in panels(runs):
         points = in_panel(runs, environment, rounds).select("agent", "seed", "final_regret")
@@ -186,7 +206,7 @@ def _time_charts(frame: pl.DataFrame, *, page: bool) -> list[Any]:
     order = {part: place for place, part in enumerate(PARTS)}
     frame = frame.with_columns(
         pl.col("part").replace_strict(order).alias("place"),
-        pl.col("total").map_elements(_milliseconds, return_dtype=pl.String).alias("label"),
+        pl.col("total").map_elements(milliseconds, return_dtype=pl.String).alias("label"),
     )
     charts = []
     for environment, rounds, title in panels(frame):
@@ -216,10 +236,6 @@ def _time_layers(data: pl.DataFrame, *, page: bool) -> list[Any]:
     return [bars, text.encode(x=alt.datum(1.0), text="label:N")]
 
 
-def _milliseconds(amount: float) -> str:
-    return f"{amount:,.0f} ms" if amount >= 100 else f"{amount:.2g} ms"
-
-
 def _sensitivity_charts(summary: pl.DataFrame, *, page: bool) -> list[Any]:
     agents = in_order(summary["agent"].to_list())
     axis = value_axis(summary["value"].to_list())
@@ -227,7 +243,7 @@ def _sensitivity_charts(summary: pl.DataFrame, *, page: bool) -> list[Any]:
     place = pl.col("value").replace_strict(axis.places, return_dtype=pl.Float64)
     aside = place + pl.col("agent").replace_strict(shifts, return_dtype=pl.Float64)
     joined = pl.col("value").is_in(list(axis.joined))
-    frame = _with_band(summary).with_columns(aside.alias("place"), joined.alias("joined"))
+    frame = with_band(summary).with_columns(aside.alias("place"), joined.alias("joined"))
     shown = ["agent", "value", "place", "joined", "mean", "sd", "low", "high", "seeds"]
     x = _value_encoding(axis, words(str(summary["varied"][0])))
     charts = []
@@ -270,16 +286,6 @@ def _sensitivity_layers(
         opacity=_focus(page, 0.55),
     )
     return bars, dots, line
-
-
-def _with_band(summary: pl.DataFrame) -> pl.DataFrame:
-    sd = pl.col("regret_sd").fill_null(0.0)
-    return summary.with_columns(
-        pl.col("regret_mean").alias("mean"),
-        sd.alias("sd"),
-        (pl.col("regret_mean") - sd).alias("low"),
-        (pl.col("regret_mean") + sd).alias("high"),
-    )
 
 
 def _regret_scale(means: pl.DataFrame, others: pl.Series) -> tuple[bool, Any]:
@@ -340,12 +346,16 @@ def _ticks(count: int, *, numbers: Any = alt.Undefined) -> Any:
     return alt.Axis(tickCount=count, format=numbers, labelFlush=False)
 
 
-def _panel(chart: Any, title: str, *, page: bool, height: int = PANEL_HEIGHT) -> Any:
+def _panel(
+    chart: Any, title: str, *, page: bool, height: int = PANEL_HEIGHT, told: Sequence[str] = ()
+) -> Any:
     if page:
         chart = chart.add_params(alt.param(name="hidden", value=[]), alt.param(name="focus", value=""))
     width = "container" if page else PANEL_WIDTH
     chart = chart.resolve_legend(color="independent", strokeDash="independent")
-    return chart.properties(width=width, height=height, title=alt.Title(title, anchor="start"))
+    return chart.properties(
+        width=width, height=height, title=alt.Title(title, subtitle=list(told), anchor="start")
+    )
 
 
 def _figure(title: str, charts: list[Any]) -> Spec:

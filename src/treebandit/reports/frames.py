@@ -27,7 +27,7 @@ def in_panel(frame: pl.DataFrame, environment: str, rounds: int) -> pl.DataFrame
 def curves(runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int = CURVE_POINTS) -> pl.DataFrame:
     """Mean and sd of the cumulative regret over the seeds, at no more than `points` rounds per curve.
 
-    Columns: agent, environment, rounds, round, seeds, mean, sd, low, high; low and high are mean ∓ sd.
+    Columns: agent, environment, rounds (of the panel), round, seeds, mean, sd, low, high; low and high are mean ∓ sd.
     """
     told = runs.filter(pl.col("varied").is_null()).select("run_id", "agent", "environment", "rounds")
     lengths = told["rounds"].unique().to_list()
@@ -50,8 +50,54 @@ def curves(runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int = CURVE_POIN
             (pl.col("mean") - pl.col("sd")).clip(0.0).alias("low"),
             (pl.col("mean") + pl.col("sd")).alias("high"),
         )
+        .join(_homes(told), on=["agent", "environment", "rounds"])
+        .with_columns(pl.col("home").alias("rounds"))
+        .drop("home")
         .sort("environment", "rounds", "agent", "round")
     )
+
+
+def _homes(runs: pl.DataFrame) -> pl.DataFrame:
+    """In which panel (`home`, a number of rounds) the curves of so many rounds are drawn.
+
+    An agent whose longest runs are shorter than the others' joins them there, and its curve ends early.
+    """
+    most, mine = (
+        pl.col("rounds").max().over("environment"),
+        pl.col("rounds").max().over("environment", "agent"),
+    )
+    home = pl.when(pl.col("rounds") == mine).then(most).otherwise(pl.col("rounds"))
+    return runs.select("agent", "environment", "rounds", home.alias("home")).unique()
+
+
+def odd_ones(curves: pl.DataFrame, rounds: int) -> list[str]:
+    """Sentences on the agents of a panel that have fewer rounds than it, or other seeds than most agents."""
+    ends = curves.group_by("agent").agg(pl.col("round").max(), pl.col("seeds").max()).sort("agent")
+    usual = ends.filter(pl.col("round") == rounds)["seeds"].mode(maintain_order=True).max()
+    groups: dict[tuple[int, int], list[str]] = {}
+    for agent, end, seeds in ends.iter_rows():
+        if (end, seeds) != (rounds, usual):
+            groups.setdefault((end, seeds), []).append(agent)
+    return [
+        f"{', '.join(names)}: {end:,} rounds, {seeds} seed{'s' * (seeds > 1)}"
+        for (end, seeds), names in groups.items()
+    ]
+
+
+def with_band(summary: pl.DataFrame) -> pl.DataFrame:
+    """A summary with mean, sd, low and high of the final regret; low and high are mean ∓ sd."""
+    sd = pl.col("regret_sd").fill_null(0.0)
+    return summary.with_columns(
+        pl.col("regret_mean").alias("mean"),
+        sd.alias("sd"),
+        (pl.col("regret_mean") - sd).alias("low"),
+        (pl.col("regret_mean") + sd).alias("high"),
+    )
+
+
+def milliseconds(amount: float) -> str:
+    """Milliseconds in words, two figures below 100."""
+    return f"{amount:,.0f} ms" if amount >= 100 else f"{amount:.2g} ms"
 
 
 def _spread(length: int, points: int) -> list[int]:

@@ -24,8 +24,10 @@ from treebandit.reports.cells import (
     words,
 )
 from treebandit.reports.figures import javascript, page_panels, sensitivity_name
+from treebandit.reports.maps import hover_json, page_key, page_map
 from treebandit.reports.palette import in_order, look
 from treebandit.reports.paper import paper_citation
+from treebandit.reports.routes import RouteMap
 from treebandit.reports.summary import Results, read_results, summarise
 
 #: What of a run's provenance differs from run to run and is told in sums.
@@ -43,12 +45,24 @@ _SECTIONS = {
         "Each dot is one seed, the bar is the mean with one standard deviation. "
         "A diamond is the mean that the paper reports, where it has the same agent and number of rounds.",
     ),
+    "regret-by-problem": (
+        "Final regret, problem by problem",
+        "Each dot is one problem, the mean of its seeds. Left the agents, where the bar is the mean over the problems "
+        "of the most common kind (the same name but for the number); right the problems, the hardest last.",
+    ),
     "time-per-round": (
         "Where the time goes",
         "The share of a round spent on choosing, on learning from the reward and on rebuilding the model; "
         "beside each bar the mean time of a round.",
     ),
 }
+
+
+_MAPS = (
+    "All paths from A to B that an agent drove, over all its seeds: the redder and thicker an edge, the larger the "
+    "share of rounds in which it was driven. Who knows the way leaves few lines, like the best paths of the first map; "
+    "who wanders colours the whole town. Point at an edge to see its name, speed limit and times."
+)
 
 
 def write_page(source: str | Path | Results, file: str | Path) -> Path:
@@ -66,6 +80,7 @@ def page(results: Results) -> str:
     """The page as text."""
     summary = summarise(results)
     panels = page_panels(results)
+    maps, troubles = results.maps
     unfinished = results.runs.height < results.expected
     places = {f"{name}-{place}": spec for name, specs in panels.items() for place, spec in enumerate(specs)}
     parts = {
@@ -75,11 +90,15 @@ def page(results: Results) -> str:
         "progress": escape(results.progress()),
         "missing": _missing(results) if unfinished else "",
         "legend": "\n".join(map(_button, in_order(summary["agent"].to_list()))),
-        "sections": "\n".join([*_tables(summary), *_figures(panels, summary), _provenance(results)]),
+        "sections": "\n".join(
+            [*_tables(summary), *_figures(panels, summary), *_maps(maps, troubles), _provenance(results)]
+        ),
         "footer": f"The paper: {escape(paper_citation())}.",
         "style": _template("page.css"),
         "script": _template("page.js"),
         "library": _in_script(javascript()),
+        "maps": hover_json(maps),
+        "map_script": _template("maps.js"),
         "panels": json.dumps(places, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"),
     }
     return _filled(_template("page.html"), parts)
@@ -186,6 +205,16 @@ def _figures(panels: dict[str, list[dict[str, Any]]], summary: pl.DataFrame) -> 
         places = (f'<div class="chart" id="{escape(name)}-{place}"></div>' for place in range(len(specs)))
         head = f"<h2>{escape(title)}</h2><p>{escape(told)}</p>"
         yield f'<section>{head}<div class="panels">{"".join(places)}</div>{told_below}</section>'
+
+
+def _maps(maps: list[RouteMap], troubles: list[str]) -> Iterator[str]:
+    if not maps and not troubles:
+        return
+    told = "".join(f"<p>{escape(sentence)}</p>" for sentence in troubles)
+    if maps:
+        told = f"<p>{escape(_MAPS)}</p>{page_key()}{told}"
+    drawn = (page_map(each, place) for place, each in enumerate(maps))
+    yield f"<section><h2>Roads driven</h2>{told}{''.join(drawn)}</section>"
 
 
 def _sensitivity_words(summary: pl.DataFrame) -> tuple[str, str]:

@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from scipy.special import stdtrit
@@ -16,6 +17,9 @@ from treebandit.errors import SavedFileError
 from treebandit.experiments.records import load_plan, load_runs
 from treebandit.reports.palette import in_order
 from treebandit.reports.paper import paper_table
+
+if TYPE_CHECKING:
+    from treebandit.reports.routes import RouteMap
 
 CONFIDENCE = 0.95
 #: Of two seeds nothing can be told: Student's factor is 12.7 there, and everything would be a tie.
@@ -56,6 +60,13 @@ class Results:
             .agg(pl.len().alias("runs"))
             .sort("agent", "environment", "varied", "value")
         )
+
+    @cached_property
+    def maps(self) -> tuple[list[RouteMap], list[str]]:
+        """What `route_maps` finds, read once."""
+        from treebandit.reports.routes import route_maps
+
+        return route_maps(self)
 
     def progress(self) -> str:
         """How far the study is, as one sentence."""

@@ -11,6 +11,7 @@
   const show = () => {
     for (const button of buttons) button.setAttribute("aria-pressed", String(!hidden.has(button.dataset.agent)));
     all.hidden = hidden.size === 0;
+    for (const map of document.querySelectorAll("[data-map-agent]")) map.hidden = hidden.has(map.dataset.mapAgent);
     return tell("hidden", [...hidden]);
   };
 

@@ -1,0 +1,130 @@
+"""The numbers behind the maps: how often each agent drove each edge of a road network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from treebandit.bandit import Floats
+from treebandit.environments.navigation import FINAL_TIME, Navigation
+from treebandit.environments.travel_times import DAY
+from treebandit.errors import InputError, RoadsError, StudyError
+from treebandit.experiments.build import build_environment, find_class
+from treebandit.experiments.records import read_record, record_path
+from treebandit.reports.palette import in_order
+from treebandit.reports.summary import Results
+
+#: A folder with more problems than this is mapped for the first of them only.
+MOST_MAPS = 4
+#: Best paths are looked up every ten minutes of the day.
+_TIMES_OF_DAY = 144
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """One agent on one map: how often it drove each edge, (m,), over all its seeds.
+
+    estimates: seconds that it believed each edge to take at FINAL_TIME, (m,), mean over the seeds; None where
+    its records hold none. regret: mean of the final regret.
+    """
+
+    agent: str
+    rounds: int
+    seeds: int
+    times: Floats
+    estimates: Floats | None
+    regret: float
+
+    @property
+    def shares(self) -> Floats:
+        """The share of all rounds in which each edge was driven, (m,)."""
+        return self.times / (self.rounds * self.seeds)
+
+
+@dataclass(frozen=True, eq=False)
+class RouteMap:
+    """A navigation problem with all its agents.
+
+    optimal: the share of the day for which each edge lies on the best path, (m,). expected: seconds at FINAL_TIME.
+    """
+
+    name: str
+    problem: Navigation
+    optimal: Floats
+    expected: Floats
+    drives: tuple[Drive, ...]
+
+
+def route_maps(results: Results) -> tuple[list[RouteMap], list[str]]:
+    """A map for each navigation problem of a folder, and sentences that tell which could not be drawn and why."""
+    groups = dict(_problems(results.runs))
+    maps: list[RouteMap] = []
+    troubles: dict[str, str] = {}
+    for name, runs in groups.items():
+        if len(maps) == MOST_MAPS:
+            break
+        try:
+            maps.append(_route_map(results, name, runs))
+        except (RoadsError, InputError) as error:
+            troubles.setdefault(str(error), name)
+    told = [f"No map of {name}: {trouble}." for trouble, name in troubles.items()]
+    if len(maps) == MOST_MAPS < len(groups):
+        told.append(f"Maps are drawn of the first {MOST_MAPS} of {len(groups)} problems.")
+    return maps, told
+
+
+def _problems(runs: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """The runs of each navigation problem by its name, none of them varied."""
+    for (name,), group in runs.filter(pl.col("varied").is_null()).group_by(
+        "environment", maintain_order=True
+    ):
+        if _is_navigation(_table(group)):
+            yield str(name), group
+
+
+def _table(runs: pl.DataFrame) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(runs["spec"][0])["environment"]
+    return table
+
+
+def _is_navigation(table: dict[str, Any]) -> bool:
+    try:
+        return find_class(table.get("class")) is Navigation
+    except (ImportError, StudyError):  # a class from elsewhere that this machine lacks
+        return False
+
+
+def _route_map(results: Results, name: str, runs: pl.DataFrame) -> RouteMap:
+    problem = build_environment(_table(runs), seed=0, delayed=False)
+    assert isinstance(problem, Navigation)
+    optimal = np.zeros(len(problem.network))
+    for time in np.arange(_TIMES_OF_DAY) * DAY / _TIMES_OF_DAY:
+        optimal[problem.best_path(float(time))] += 1.0 / _TIMES_OF_DAY
+    drives = [_drive(results, agent, runs, len(optimal)) for agent in in_order(runs["agent"].to_list())]
+    return RouteMap(name, problem, optimal, problem.expected_times(FINAL_TIME), tuple(drives))
+
+
+def _drive(results: Results, agent: str, runs: pl.DataFrame, edges: int) -> Drive:
+    """The agent's runs of the greatest number of rounds, added up."""
+    own = runs.filter(pl.col("agent") == agent)
+    own = own.filter(pl.col("rounds") == own["rounds"].max())
+    times, estimates = np.zeros(edges), []
+    for run_id in own["run_id"]:
+        record = read_record(record_path(results.folder, run_id))
+        driven = record.frame["arms"].explode().to_numpy()
+        if driven.max() >= edges:
+            raise RoadsError(
+                f"run {run_id} drove on edge {driven.max()}, but this road network has {edges}; "
+                "point TREEBANDIT_ROADS or --roads to the one that the run was played on"
+            )
+        times += np.bincount(driven, minlength=edges)
+        if record.estimates is not None and len(record.estimates) == edges:
+            estimates.append(-record.estimates)
+    mean = np.mean(estimates, axis=0) if estimates else None
+    regret = float(own.select(pl.col("final_regret").mean()).item())
+    return Drive(agent, int(own["rounds"][0]), own.height, times, mean, regret)
