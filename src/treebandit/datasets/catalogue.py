@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from treebandit.datasets.labelled import LabelledTable, read_labelled
+from treebandit.datasets.made import MADE, make
 from treebandit.errors import DataError
 
 FILES = Path(__file__).parent / "files"
@@ -85,14 +86,14 @@ def find(name: str) -> DataSet:
     for entry in CATALOGUE:
         if entry.name == name:
             return entry
-    names = ", ".join(entry.name for entry in CATALOGUE)
+    names = ", ".join([*(entry.name for entry in CATALOGUE), *MADE])
     raise DataError(f"no data set {name!r}; there are {names}, or give a file of your own as csv or parquet")
 
 
 @lru_cache(maxsize=len(CATALOGUE))
 def load(name: str) -> LabelledTable:
-    """A shipped data set, its checksum verified; read once per process, its arrays read-only."""
-    return read(find(name))
+    """A shipped data set, its checksum verified, or a made one; read once per process, its arrays read-only."""
+    return make(name) if name in MADE else read(find(name))
 
 
 def read(entry: DataSet, folder: Path = FILES) -> LabelledTable:
