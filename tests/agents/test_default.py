@@ -72,6 +72,66 @@ def test_described_arms_and_several_slots():
     assert len(agent.choose(np.zeros((6, 8)), oracle=TopK(2))) == 2
 
 
+def played(problem, rounds=400, **arguments):
+    agent = Bandit(seed=0, **arguments)
+    environment = Synthetic(problem, rewards="continuous", noise=0.3, seed=2)
+    for _ in range(rounds):
+        play_round(agent, environment)
+    return agent, environment.observe().candidates
+
+
+def test_the_score_is_a_blend_and_a_bonus():
+    agent, candidates = played("linear", exploration=0.0)
+    features, leverage = agent._encoder.look_up(candidates.contexts, candidates.arms)
+    forest = agent._leaves.estimate(features).mean
+    w, rewards = agent.linear_weight, agent._history.rewards
+    ridges = agent._encoder.ridges
+    assert 0.0 < w <= 1.0
+    assert ridges.unit == pytest.approx(ridges.spread / 3.0)  # eight features and the level
+    assert 0.5 * np.std(rewards) < ridges.spread < 2.0 * np.std(rewards)
+    blend = (1.0 - w) * forest + w * features[:, -1]
+    np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)
+    np.testing.assert_allclose(
+        agent.score(candidates), blend + ridges.unit * np.sqrt(leverage) * agent.linear_exploration
+    )
+
+
+def test_the_weight_is_what_would_have_been_best():
+    agent, candidates = played("linear", rounds=60)
+    forest, linear, rewards = [], [], []
+    agent._errors[:] = 0.0
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        row = candidates[np.array([random.integers(4)])]
+        features = agent._encoder(row.contexts, row.arms)
+        forest.append(agent._leaves.estimate(features).mean[0])
+        linear.append(float(features[0, -1]))
+        rewards.append(random.normal())
+        agent.learn(row, np.array(rewards[-1:]))
+    assert agent._level == agent._schedule.level(61)  # no rebuild in between
+    f, z, r = (np.array(part) for part in (forest, linear, rewards))
+    remembered = 0.999 ** np.arange(4, -1, -1)
+    best = (remembered * (r - f) * (z - f)).sum() / (remembered * (z - f) ** 2).sum()
+    assert agent._errors[0] / agent._errors[1] == pytest.approx(best, rel=1e-6)
+    assert agent.linear_weight == min(max(agent._errors[0] / agent._errors[1], 0.0), 1.0)
+
+
+def test_the_weight_follows_the_problem():
+    assert played("linear")[0].linear_weight > 0.7
+    assert played("interactions")[0].linear_weight < 0.5
+    assert played("linear", blend=False)[0].linear_weight == 0.0
+    assert played("linear", linear=False)[0].linear_weight == 0.0
+
+
+def test_the_bonus_finds_the_good_ones_among_many_arms():
+    def at(**arguments):
+        return np.mean(
+            [regret(Bandit(seed=s, **arguments), Classification("letters", seed=s), 900) for s in range(2)]
+        )
+
+    assert at() < at(linear=False)
+
+
 def test_integer_codes_are_refused():
     with pytest.raises(ParameterError, match="categories='codes'.*TETS"):
         Bandit(categories="codes")
@@ -80,3 +140,9 @@ def test_integer_codes_are_refused():
 def test_prior_rows_out_of_range_are_named():
     with pytest.raises(ParameterError, match="prior_rows=-1"):
         Bandit(prior_rows=-1.0)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_a_linear_exploration_out_of_range_is_named(wrong):
+    with pytest.raises(ParameterError, match="linear_exploration="):
+        Bandit(linear_exploration=wrong)

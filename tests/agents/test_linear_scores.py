@@ -92,3 +92,69 @@ def test_restored_it_gives_the_same_features(arm_encoding, linear):
     encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding=arm_encoding, linear=linear)
     again = LinearEncoder.from_state(encoder.state())
     np.testing.assert_array_equal(again(rows.contexts, rows.arms), encoder(rows.contexts, rows.arms))
+
+
+def design(rows, scaled_by):
+    """(1, scaled numbers, one-hot categories) of the rows, with the scales of other rows."""
+    numbers, others = rows.contexts[:, :2].astype(float), scaled_by.contexts[:, :2].astype(float)
+    scaled = np.nan_to_num((numbers - np.nanmean(others, 0)) / np.nanstd(others, 0))
+    return np.hstack([np.ones((len(rows), 1)), scaled, rows.contexts[:, 2:] == np.arange(3)])
+
+
+@pytest.mark.parametrize("batch", [1, 7, 40])
+def test_rows_learned_one_by_one_count_as_if_fitted(batch):
+    rows, rewards = made_rows()
+    later, more = made_rows(n=40, seed=1)
+    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    for start in range(0, 40, batch):
+        part = later[slice(start, start + batch)]
+        encoder.update(encoder(part.contexts, part.arms), part.arms, more[start : start + batch])
+    features, leverage = encoder.look_up(later.contexts, later.arms)
+    z = np.vstack([design(rows, rows), design(later, rows)])
+    arms, all_rewards = np.concatenate([rows.arms, later.arms]), np.concatenate([rewards, more])
+    for row in range(40):
+        at = arms == later.arms[row]
+        gram = z[at].T @ z[at] + np.eye(z.shape[1])
+        theta = np.linalg.solve(gram, z[at].T @ (all_rewards[at] - rewards.mean()))
+        mine = z[60 + row]
+        assert features[row, -1] == pytest.approx(rewards.mean() + mine @ theta, abs=1e-5)
+        assert leverage[row] == pytest.approx(mine @ np.linalg.solve(gram, mine), abs=1e-9)
+
+
+def test_rows_of_an_arm_without_a_regression_change_nothing():
+    rows, rewards = made_rows()
+    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    strangers = np.where(np.arange(60) % 2, 99, rows.arms)
+    encoder.update(encoder(rows.contexts, strangers), strangers, rewards)
+    scores = encoder(rows.contexts, np.full(60, 99))[:, -1]
+    np.testing.assert_allclose(scores, rewards.mean(), rtol=1e-6)
+
+
+def test_a_stranger_is_least_known():
+    rows, rewards = made_rows()
+    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    known = encoder.look_up(rows.contexts, rows.arms)[1]
+    stranger = encoder.look_up(rows.contexts, np.full(60, 99))[1]
+    assert (known < stranger).all()
+    np.testing.assert_allclose(stranger, (design(rows, rows) ** 2).sum(1), rtol=1e-6)
+
+
+def test_wide_tables_of_many_arms_share_one_model():
+    random = np.random.default_rng(0)
+    rows = Candidates(
+        random.normal(size=(90, 400)).astype(np.float32), np.arange(90) % 30, Columns.numeric(400)
+    )
+    encoder, _ = LinearEncoder.fit(rows, random.random(90), arm_encoding="auto")
+    scores = [encoder(rows.contexts[:1], np.array([arm]))[0, -1] for arm in range(3)]
+    assert scores[0] == scores[1] == scores[2]
+
+
+def test_features_beyond_the_first_1024_do_no_harm():
+    random = np.random.default_rng(0)
+    contexts = random.normal(size=(20, 1100)).astype(np.float32)
+    rows = Candidates(contexts, None, Columns.numeric(1100))
+    encoder, features = LinearEncoder.fit(rows, random.random(20), arm_encoding="auto")
+    assert features.shape == (20, 1101)
+    before = encoder(contexts[:1], None)[0, -1]
+    encoder.update(encoder(contexts[:1], None), None, np.array([5.0]))
+    assert encoder(contexts[:1], None)[0, -1] > before

@@ -49,7 +49,7 @@ class Bandit(TETS):
     sampling: Literal["candidates", "leaves"] = "leaves"
     linear: bool = True
     blend: bool = True
-    linear_exploration: float = 1.0
+    linear_exploration: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
