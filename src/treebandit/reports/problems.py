@@ -58,7 +58,7 @@ def _agents_panel(frame: pl.DataFrame, *, page: bool) -> tuple[str, int, Spec]:
     shown = _shown(frame, agents, page=page)
     points = shown | {
         "mark": {"type": "point", "filled": True, "size": 45},
-        "encoding": shown["encoding"] | {"y": rows, "x": _regret_axis(frame), "shape": _shapes(frame, page)},
+        "encoding": shown["encoding"] | {"y": rows, "x": _regret_axis(frame), "shape": _shapes(frame)},
     }
     bars = {
         "data": {"values": means.to_dicts()},
@@ -66,7 +66,7 @@ def _agents_panel(frame: pl.DataFrame, *, page: bool) -> tuple[str, int, Spec]:
         "encoding": {"y": rows, "x": _regret_axis(frame), "color": _colours(agents, legend=False)},
     } | _filtered(page)
     family, count = main["family"][0], main["environment"].n_unique()
-    title = f"by agent; bars: mean of the {count} problems {family}"
+    title = f"by agent; bars: mean of the {count} {family} problems"
     return title, 34 * len(agents), {"layer": [points, bars]}
 
 
@@ -134,10 +134,10 @@ def _colours(agents: list[str], *, legend: bool) -> Spec:
     return {"field": "agent", "type": "nominal", "title": None, "scale": scale, "legend": key}
 
 
-def _shapes(frame: pl.DataFrame, page: bool) -> Spec:
+def _shapes(frame: pl.DataFrame) -> Spec:
     """Dots for the most common kind of problem, diamonds for the others."""
     families = frame.unique("family").sort("main", "family", descending=[True, False])["family"].to_list()
     shapes = ["circle", *["diamond", "triangle-up", "square"] * len(families)][: len(families)]
-    key = {"orient": "top" if page else "bottom"} if len(families) > 1 else None
+    key = {"orient": "top"} if len(families) > 1 else None
     scale = {"domain": families, "range": shapes}
     return {"field": "family", "type": "nominal", "title": None, "scale": scale, "legend": key}
