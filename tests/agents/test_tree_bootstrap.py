@@ -77,7 +77,7 @@ def test_each_decision_takes_a_new_bootstrap_unless_replicates_stand_for_it():
 
 
 def test_replicates_are_rebuilt_as_their_arm_grows_and_at_once_for_a_new_arm():
-    agent = taught(mode="replicates", replicates=2, rebuild="every 30", rebuild_by="arm")
+    agent = taught(mode="replicates", replicates=2, rebuild="every 30")
     first = {label: arm.forests for label, arm in agent._arms.items()}
     agent.learn(np.zeros((1, 2)), [1.0], [0])
     assert agent._arms[0].forests is first[0]
@@ -88,17 +88,6 @@ def test_replicates_are_rebuilt_as_their_arm_grows_and_at_once_for_a_new_arm():
     assert len(agent._arms[0].rows) == 30
     assert agent._arms[0].forests is not first[0]
     assert agent._arms[1].forests is first[1]
-
-
-def test_replicates_are_rebuilt_as_all_rows_grow_too():
-    """40 rows so far: the 60th is due for both arms, whichever it comes from."""
-    agent = taught(mode="replicates", replicates=2, rebuild="every 30")
-    first = {label: arm.forests for label, arm in agent._arms.items()}
-    agent.learn(np.zeros((9, 2)), np.ones(9), [0] * 9)
-    assert all(agent._arms[label].forests is first[label] for label in (0, 1))
-    agent.learn(np.zeros((11, 2)), np.ones(11), [0] * 11)
-    assert all(agent._arms[label].forests is not first[label] for label in (0, 1))
-    assert len(agent._arms[1].rows) == 20
 
 
 def test_many_rows_of_one_arm_meet_one_whole_tree():
@@ -172,7 +161,6 @@ def test_the_note_says_how_exact_a_run_is():
         {"random_start": "in_turn"},
         {"optimistic_reward": float("inf")},
         {"lone_reward": "ignored"},
-        {"rebuild_by": "round"},
         {"categories": "hashed"},
         {"trees": 3},
         {"rebuild": "sometimes"},

@@ -28,13 +28,12 @@ _NO_ARM = 0
 class _Arm:
     """Rows of one arm, and the models that stand for it until the next rebuild."""
 
-    __slots__ = ("forests", "levels", "rows")
+    __slots__ = ("forests", "level", "rows")
 
     def __init__(self, width: int, *, single_tree: bool) -> None:
         self.rows = SortedRows(width) if single_tree else BinnedRows(width)
         self.forests: list[Forest] = []
-        #: Of the schedule at the last rebuild: for the arm's own rows, and for all rows.
-        self.levels = (0, 0)
+        self.level = 0
 
 
 @dataclass(eq=False)
@@ -44,10 +43,8 @@ class TreeBootstrap(BaseAgent):
     trees: the model of an arm; one CART decision tree unless told otherwise.
     mode: 'exact' takes a new bootstrap sample and a new model per arm at every decision; 'replicates' keeps
         `replicates` such models per arm, rebuilt by the schedule, and draws one of them per arm and decision.
-    rebuild, rebuild_by: when the replicates of an arm are rebuilt: '8 ln t', 'every 100' or 'never' (after the first
-        time), t being the number of the arm's own rows, so that a wrong model of a rare arm does not stay for long
-        ('arm'), or that or the number of all rows, so that an arm whose replicates all happen to
-        underrate it comes back ('both').
+    rebuild: when the replicates of an arm are rebuilt: '8 ln t', 'every 100' or 'never' (after the first time),
+        t being the number of the arm's own rows, so that a wrong model of a rare arm does not stay for long.
     random_rounds, random_start: T_I, that many random rounds times the number of arms ('per_arm', the paper's)
         or that many in all ('rounds').
     optimistic_reward: what an arm without rows predicts; None for the greatest reward seen so far.
@@ -66,7 +63,6 @@ class TreeBootstrap(BaseAgent):
     mode: Literal["exact", "replicates"] = "exact"
     replicates: int = 10
     rebuild: str = "8 ln t"
-    rebuild_by: Literal["both", "arm"] = "both"
     random_rounds: int = 10
     random_start: Literal["per_arm", "rounds"] = "per_arm"
     optimistic_reward: float | None = None
@@ -87,8 +83,6 @@ class TreeBootstrap(BaseAgent):
         check_encoding("auto", self.categories)
         if self.mode not in ("exact", "replicates"):
             raise ParameterError(f"mode={self.mode!r}; choose 'exact' or 'replicates'")
-        if self.rebuild_by not in ("both", "arm"):
-            raise ParameterError(f"rebuild_by={self.rebuild_by!r}; choose 'both' or 'arm'")
         if self.lone_reward not in ("drawn", "trusted"):
             raise ParameterError(f"lone_reward={self.lone_reward!r}; choose 'drawn' or 'trusted'")
         if self.random_start not in ("per_arm", "rounds"):
@@ -224,9 +218,8 @@ class TreeBootstrap(BaseAgent):
         """Rebuild the replicates of the arms whose rows have grown enough, and of new arms at once."""
         if self.mode == "exact" or self.clock < self.start_rounds:
             return
-        overall = self._schedule.level(len(self._history)) if self.rebuild_by == "both" else 0
-        levels = {label: (self._schedule.level(len(arm.rows)), overall) for label, arm in self._arms.items()}
-        due = [label for label, arm in self._arms.items() if not arm.forests or levels[label] != arm.levels]
+        levels = {label: self._schedule.level(len(arm.rows)) for label, arm in self._arms.items()}
+        due = [label for label, arm in self._arms.items() if not arm.forests or levels[label] > arm.level]
         if not due:
             return
         started = time.perf_counter()
@@ -234,7 +227,7 @@ class TreeBootstrap(BaseAgent):
             [self._fit(self._arms[label], self._random) for _ in range(self.replicates)] for label in due
         ]
         for label, forests in zip(due, models, strict=True):
-            self._arms[label].forests, self._arms[label].levels = forests, levels[label]
+            self._arms[label].forests, self._arms[label].level = forests, levels[label]
         self.rebuild_seconds += time.perf_counter() - started
 
     def _state(self) -> dict[str, Any]:
@@ -243,7 +236,7 @@ class TreeBootstrap(BaseAgent):
             "arms_met": self._arms_met,
             "categories": None if self._encoder is None else list(self._encoder.columns.categories),
             "models": [
-                {"arm": label, "levels": list(arm.levels), "forests": [_saved(f) for f in arm.forests]}
+                {"arm": label, "level": arm.level, "forests": [_saved(f) for f in arm.forests]}
                 for label, arm in self._arms.items()
             ],
         }
@@ -255,8 +248,7 @@ class TreeBootstrap(BaseAgent):
             self._spread(Columns(tuple(state["categories"])))
         for saved in state["models"]:
             arm = self._arms[saved["arm"]]
-            own, overall = saved["levels"]
-            arm.levels = int(own), int(overall)
+            arm.level = int(saved["level"])
             arm.forests = [Forest(**members) for members in saved["forests"]]
 
 
