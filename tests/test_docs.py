@@ -49,7 +49,7 @@ def test_the_study_on_the_experiments_page_can_be_run(tmp_path):
             check_table(run.agent, "agent")
     trees_only = {**whole, "agents": whole["agents"][:1], **vary}
     varied = read_study(trees_only, name="my", source="my.toml", folder=tmp_path)
-    assert {run.agent["trees"]["max_depth"] for run in varied.runs()} == {2, 4, 6, 8, 10}
+    assert {run.agent["trees"]["max_depth"] for run in varied.runs()} == {2, 4, 6, 8, 10, "unlimited"}
 
 
 if __name__ == "__main__":
