@@ -93,6 +93,9 @@ def test_a_varied_parameter_is_set_and_told():
     assert agent["inner"]["size"] == 1
     batches = study(seeds=1, vary={"parameter": "environment.batch", "values": [1, 100]})
     assert [run.environment["batch"] for run in batches.runs()] == [1, 100]
+    floats = study(agents=[agent], seeds=1, vary={"parameter": "agent.inner.size", "values": [2.0, 0.1]})
+    assert [run.plan_row()["value"] for run in floats.runs()] == ["2", "0.1"]
+    assert next(floats.runs()).agent["inner"]["size"] == 2.0
 
 
 def test_agents_of_another_study_come_first_and_share_its_runs(tmp_path):

@@ -19,6 +19,7 @@ import polars as pl
 
 from treebandit.bandit import Floats
 from treebandit.errors import SavedFileError
+from treebandit.experiments.spec import value_text
 
 FORMAT = 1
 PLAN = "study.json"
@@ -275,7 +276,7 @@ def _run_row(header: dict[str, Any], *, planned: bool) -> tuple[Any, ...]:
         json.dumps(provenance),
         provenance.get("note", ""),
         spec.get("varied"),
-        None if spec.get("value") is None else str(spec["value"]),
+        value_text(spec.get("value")),
         planned,
     )
 

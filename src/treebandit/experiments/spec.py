@@ -88,7 +88,7 @@ class RunSpec:
         return self.to_dict() | {
             "agent": self.agent["name"],
             "environment": self.environment["name"],
-            "value": None if self.value is None else str(self.value),
+            "value": value_text(self.value),
         }
 
 
@@ -154,6 +154,11 @@ class Study:
             chosen = _named(study.environments, environments, "environment", self.source)
             study = replace(study, environments=chosen)
         return study
+
+
+def value_text(value: Any) -> str | None:
+    """A varied parameter's value in a table of runs: 1 and 1.0 are the same."""
+    return None if value is None else str(_canonical(value))
 
 
 def shipped_studies() -> list[str]:
