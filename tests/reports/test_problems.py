@@ -35,7 +35,7 @@ def test_means_over_seeds_and_the_most_common_family(tmp_path):
 def test_bars_are_means_of_the_common_family_alone(tmp_path):
     runs = write(tmp_path, PAIRS | {"navigation-1": 5000.0}).runs
     (title, _, agents), (_, _, problems) = problem_specs(runs, page=False)
-    assert title == f"by agent; bars: mean of the {LEAST_PROBLEMS} pair problems"
+    assert title == f"by agent; bars: mean over the {LEAST_PROBLEMS} problems named pair"
     means = {row["agent"]: row["regret"] for row in agents["layer"][1]["data"]["values"]}
     usual = sum(PAIRS.values()) / len(PAIRS)
     assert means == pytest.approx({"TETS-RF": usual, "LinUCB": 3 * usual})

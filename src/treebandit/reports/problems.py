@@ -66,7 +66,7 @@ def _agents_panel(frame: pl.DataFrame, *, page: bool) -> tuple[str, int, Spec]:
         "encoding": {"y": rows, "x": _regret_axis(frame), "color": _colours(agents, legend=False)},
     } | _filtered(page)
     family, count = main["family"][0], main["environment"].n_unique()
-    title = f"by agent; bars: mean of the {count} {family} problems"
+    title = f"by agent; bars: mean over the {count} problems named {family}"
     return title, 34 * len(agents), {"layer": [points, bars]}
 
 
