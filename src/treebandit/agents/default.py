@@ -53,7 +53,7 @@ class Bandit(TETS):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._errors = np.zeros(2)
+        self._errors = (0.0, 0.0)
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
@@ -69,7 +69,7 @@ class Bandit(TETS):
     @property
     def linear_weight(self) -> float:
         """w, the share of the linear model in the scores: Σ (r - f)(z·θ - f) / Σ (z·θ - f)², within [0, 1]."""
-        product, square = self._errors.tolist()
+        product, square = self._errors
         return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
 
     def _scores(self, candidates: Candidates) -> Floats:
@@ -100,8 +100,9 @@ class Bandit(TETS):
         if self.linear and self.blend:
             forest = leaves.estimate(features).mean
             step = features[:, -1] - forest
-            self._errors *= _MEMORY ** len(step)
-            self._errors += ((rewards - forest) @ step, step @ step)
+            (product, square), memory = self._errors, _MEMORY ** len(step)
+            product = memory * product + float((rewards - forest) @ step)
+            self._errors = product, memory * square + float(step @ step)
         leaves.update(features, rewards)
         encoder.update(features, chosen.arms, rewards)
 
@@ -120,8 +121,9 @@ class Bandit(TETS):
         return LinearEncoder.from_state(state)
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "errors": self._errors}
+        return {**super()._state(), "errors": list(self._errors)}
 
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
-        self._errors = np.array(state["errors"], np.float64)
+        product, square = state["errors"]
+        self._errors = float(product), float(square)

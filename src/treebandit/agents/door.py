@@ -58,7 +58,7 @@ class Door:
         self.check(chosen)
         if chosen is contexts:
             _refuse_infinite(chosen.contexts)
-        if chosen.arms is not None and chosen.arms.size and np.abs(chosen.arms).max() > _LARGEST_LABEL:
+        if chosen.arms is not None and _largest(chosen.arms) > _LARGEST_LABEL:
             raise ArmsError(
                 f"arm {chosen.arms[np.abs(chosen.arms).argmax()]} is beyond {_LARGEST_LABEL}; "
                 "number arms from 0, or name them"

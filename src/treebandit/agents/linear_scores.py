@@ -74,11 +74,7 @@ class ArmRidges:
 
     def update(self, x: Features, arms: Indices | None, rewards: Floats) -> None:
         """Take in more rows; those of arms without a regression have to wait for the next fit."""
-        slots = self._slots_of(arms, len(x))
-        at = slots < self._last
-        if not at.all():
-            x, slots, rewards = x[at], slots[at], rewards[at]
-        kernels.learn_rows(x, rewards - self._base, slots, *self._parts)
+        kernels.learn_rows(x, rewards - self._base, self._slots_of(arms, len(x)), self._last, *self._parts)
 
     def _slots_of(self, arms: Indices | None, n: int) -> Indices:
         """Which regression serves each row: its arm's, the only one, or the last, which knows the mean reward alone."""
@@ -123,11 +119,12 @@ class LinearEncoder(Encoder):
 
     def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats]:
         """The features, and each row's leverage z'A⁻¹z, (n,)."""
-        features = super().__call__(contexts, arms)
         if self.ridges is None:
-            return features, np.zeros(len(features))
-        scores, leverage = self.ridges.look_up(features[:, self._front :], arms)
-        return np.concatenate([features, scores[:, None]], axis=1, dtype=np.float32), leverage
+            return super().__call__(contexts, arms), np.zeros(len(contexts))
+        features = np.empty((len(contexts), self.width + 1), np.float32)
+        self._fill(features, contexts, arms)
+        features[:, -1], leverage = self.ridges.look_up(features[:, self._front : -1], arms)
+        return features, leverage
 
     def update(self, features: Features, arms: Indices | None, rewards: Floats) -> None:
         """Let encoded rows change the regressions of their arms."""

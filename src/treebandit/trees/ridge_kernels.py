@@ -65,11 +65,13 @@ def look_up(x, slots, means, scales, thetas, inverses):  # type: ignore[no-untyp
 
 
 @njit(cache=True, fastmath=_LOOSE, error_model="numpy")
-def learn_rows(x, targets, slots, means, scales, thetas, inverses):  # type: ignore[no-untyped-def]
-    """Let (n, d) rows change the regressions in their slots, one after the other (Sherman and Morrison)."""
+def learn_rows(x, targets, slots, last, means, scales, thetas, inverses):  # type: ignore[no-untyped-def]
+    """Let (n, d) rows change the regressions in slots before `last`, one after the other (Sherman and Morrison)."""
     width = means.shape[0] + 1
     places, z, image = np.empty(width, np.int64), np.empty(width), np.empty(width)
     for i in range(x.shape[0]):
+        if slots[i] >= last:
+            continue
         filled = _lay_out(x[i], means, scales, places, z)
         theta, inverse = thetas[slots[i]], inverses[slots[i]]
         image[:] = 0.0
