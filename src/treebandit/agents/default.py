@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from treebandit.agents.encoding import CategoryEncoding, Encoder
 from treebandit.agents.linear_scores import ArmRidges, LinearEncoder
 from treebandit.agents.tree_ensemble import TETS, RandomStart
@@ -16,6 +14,7 @@ from treebandit.errors import ParameterError
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest
 from treebandit.trees.leaf_statistics import LeafStatistics
+from treebandit.trees.ridge_kernels import blend
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
 _MEMORY = 0.999
@@ -77,8 +76,9 @@ class Bandit(TETS):
         if ridges is None or self._leaves is None or self.clock <= self.start_rounds:
             return super()._scores(candidates)
         features, leverage = self._look_up(candidates)
-        scores = self._mix(self._explore(self._leaves, features), features)
-        return scores + self.linear_exploration * ridges.unit * np.sqrt(leverage)
+        scores = self._explore(self._leaves, features)
+        blend(scores, features, leverage, self.linear_weight, self.linear_exploration * ridges.unit)
+        return scores
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         ridges = self._ridges
@@ -87,11 +87,8 @@ class Bandit(TETS):
         features, leverage = self._look_up(candidates)
         trees, w = self._leaves.estimate(features), self.linear_weight
         variance = (1.0 - w) ** 2 * trees.variance + (w * ridges.spread) ** 2 * leverage
-        return Estimate(self._mix(trees.mean, features), variance, trees.count)
-
-    def _mix(self, trees: Floats, features: Features) -> Floats:
-        w = self.linear_weight
-        return trees if w == 0.0 else (1.0 - w) * trees + w * features[:, -1]
+        blend(trees.mean, features, leverage, w, 0.0)
+        return Estimate(trees.mean, variance, trees.count)
 
     def _update(self, leaves: LeafStatistics, chosen: Candidates, rewards: Floats) -> None:
         encoder = self._encoder

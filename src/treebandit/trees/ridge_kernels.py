@@ -88,3 +88,11 @@ def learn_rows(x, targets, slots, last, means, scales, thetas, inverses):  # typ
             theta[a] += share * error
             for b in range(width):
                 inverse[a, b] -= share * image[b]
+
+
+@njit(cache=True, error_model="numpy")
+def blend(scores, features, leverage, weight, bonus):  # type: ignore[no-untyped-def]
+    """(1 - w) · score + w · last feature + bonus · √leverage, in place of (n,) scores."""
+    last = features.shape[1] - 1
+    for i in range(scores.shape[0]):
+        scores[i] += weight * (features[i, last] - scores[i]) + bonus * np.sqrt(leverage[i])
