@@ -90,6 +90,20 @@ def test_replicates_are_rebuilt_as_their_arm_grows_and_at_once_for_a_new_arm():
     assert agent._arms[1].forests is first[1]
 
 
+def test_replicates_are_rebuilt_when_an_arm_pays_something_new():
+    """Models that know failures alone would lock out the arm, which is no longer drawn from the prior."""
+    agent = TreeBootstrap(FOREST, mode="replicates", replicates=2, rebuild="never", random_rounds=0, seed=0)
+    agent.learn(np.zeros((9, 1)), [0.0] * 9, [0] * 9)
+    first = agent._arms[0].forests
+    agent.learn(np.zeros((1, 1)), [0.0], [0])
+    assert agent._arms[0].forests is first
+    agent.learn(np.zeros((1, 1)), [1.0], [0])
+    second = agent._arms[0].forests
+    assert second is not first
+    agent.learn(np.zeros((1, 1)), [0.5], [0])
+    assert agent._arms[0].forests is second
+
+
 def test_many_rows_of_one_arm_meet_one_whole_tree():
     agent = taught()
     contexts = np.random.default_rng(1).random((50, 2)).astype(np.float32)

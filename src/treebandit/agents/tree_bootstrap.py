@@ -28,12 +28,19 @@ _NO_ARM = 0
 class _Arm:
     """Rows of one arm, and the models that stand for it until the next rebuild."""
 
-    __slots__ = ("forests", "level", "rows")
+    __slots__ = ("forests", "level", "lone", "rows")
 
     def __init__(self, width: int, *, single_tree: bool) -> None:
         self.rows = SortedRows(width) if single_tree else BinnedRows(width)
         self.forests: list[Forest] = []
         self.level = 0
+        #: Whether the models know one reward only.
+        self.lone = True
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether all rows have the same reward."""
+        return bool(self.rows.targets.min() == self.rows.targets.max())
 
 
 @dataclass(eq=False)
@@ -44,7 +51,8 @@ class TreeBootstrap(BaseAgent):
     mode: 'exact' takes a new bootstrap sample and a new model per arm at every decision; 'replicates' keeps
         `replicates` such models per arm, rebuilt by the schedule, and draws one of them per arm and decision.
     rebuild: when the replicates of an arm are rebuilt: '8 ln t', 'every 100' or 'never' (after the first time),
-        t being the number of the arm's own rows, so that a wrong model of a rare arm does not stay for long.
+        t being the number of the arm's own rows, so that a wrong model of a rare arm does not stay for long; and at
+        once when an arm pays something new after always the same.
     random_rounds, random_start: T_I, that many random rounds times the number of arms ('per_arm', the paper's)
         or that many in all ('rounds').
     optimistic_reward: what an arm without rows predicts; None for the greatest reward seen so far.
@@ -126,7 +134,7 @@ class TreeBootstrap(BaseAgent):
 
     def _draw(self, arm: _Arm, features: Features, random: np.random.Generator) -> Floats:
         """What one bootstrap model of the arm predicts for each row: (n,)."""
-        if self._is_lone(arm):
+        if self.lone_reward == "drawn" and arm.is_lone:
             reward = float(arm.rows.targets[0])
             better = max(self._optimism() - reward, 0.0)
             return np.full(len(features), reward + better * random.beta(1.0, len(arm.rows)))
@@ -137,10 +145,6 @@ class TreeBootstrap(BaseAgent):
             seed = int(random.integers(2**63))
             return np.array([arm.rows.predict_bootstrap(row, limits, seed=seed) for row in features])
         return self._fit(arm, random).predict(features)
-
-    def _is_lone(self, arm: _Arm) -> bool:
-        targets = arm.rows.targets
-        return self.lone_reward == "drawn" and bool(targets.min() == targets.max())
 
     def _fit(self, arm: _Arm, random: np.random.Generator) -> Forest:
         """A model on a bootstrap sample of the arm's rows."""
@@ -219,7 +223,11 @@ class TreeBootstrap(BaseAgent):
         if self.mode == "exact" or self.clock < self.start_rounds:
             return
         levels = {label: self._schedule.level(len(arm.rows)) for label, arm in self._arms.items()}
-        due = [label for label, arm in self._arms.items() if not arm.forests or levels[label] > arm.level]
+        due = [
+            label
+            for label, arm in self._arms.items()
+            if not arm.forests or levels[label] > arm.level or arm.lone != arm.is_lone
+        ]
         if not due:
             return
         started = time.perf_counter()
@@ -227,7 +235,8 @@ class TreeBootstrap(BaseAgent):
             [self._fit(self._arms[label], self._random) for _ in range(self.replicates)] for label in due
         ]
         for label, forests in zip(due, models, strict=True):
-            self._arms[label].forests, self._arms[label].level = forests, levels[label]
+            arm = self._arms[label]
+            arm.forests, arm.level, arm.lone = forests, levels[label], arm.is_lone
         self.rebuild_seconds += time.perf_counter() - started
 
     def _state(self) -> dict[str, Any]:
@@ -236,7 +245,12 @@ class TreeBootstrap(BaseAgent):
             "arms_met": self._arms_met,
             "categories": None if self._encoder is None else list(self._encoder.columns.categories),
             "models": [
-                {"arm": label, "level": arm.level, "forests": [_saved(f) for f in arm.forests]}
+                {
+                    "arm": label,
+                    "level": arm.level,
+                    "lone": arm.lone,
+                    "forests": [_saved(f) for f in arm.forests],
+                }
                 for label, arm in self._arms.items()
             ],
         }
@@ -248,7 +262,7 @@ class TreeBootstrap(BaseAgent):
             self._spread(Columns(tuple(state["categories"])))
         for saved in state["models"]:
             arm = self._arms[saved["arm"]]
-            arm.level = int(saved["level"])
+            arm.level, arm.lone = int(saved["level"]), bool(saved["lone"])
             arm.forests = [Forest(**members) for members in saved["forests"]]
 
 
