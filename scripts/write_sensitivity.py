@@ -1,0 +1,79 @@
+"""Figures and tables of the sensitivity studies: results/sensitivity/NAME -> docs/results/sensitivity/.
+
+For each NAME: treebandit run sensitivity-NAME --into results/sensitivity/NAME
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+
+from treebandit.experiments import load_study
+from treebandit.reports import read_results, summarise, write_figures
+from treebandit.reports.cells import count_seeds
+from treebandit.reports.frames import value_axis
+from treebandit.reports.palette import in_order
+
+NAMES = (
+    "delay",
+    "depth",
+    "trees",
+    "exploration",
+    "rebuild",
+    "start",
+    "categories",
+    "leaf-output",
+    "statistics",
+)
+
+
+def main(source: Path, target: Path) -> None:
+    """Write a figure for every folder of results, and one page with all tables."""
+    parts = []
+    for name in NAMES:
+        if not (source / name).is_dir():
+            continue
+        results = read_results(source / name)
+        with TemporaryDirectory() as folder:
+            (figure,) = (path for path in write_figures(results, folder) if path.suffix == ".svg")
+            shutil.copyfile(figure, target / f"{name}.svg")
+        title = load_study(f"sensitivity-{name}").title
+        parts.append(f"## {title}\n\n![{title}]({name}.svg)\n\n{tables(summarise(results))}")
+    (target / "tables.md").write_text("\n".join(["# Sensitivity, in numbers\n", *parts]), encoding="utf-8")
+
+
+def tables(summary: pl.DataFrame) -> str:
+    """One table per data set: a row for each value, a column for each agent."""
+    agents = in_order(summary["agent"].to_list())
+    values = list(value_axis(summary["value"].to_list()).places)
+    texts = []
+    for environment in summary["environment"].unique().sort():
+        cells = {
+            (
+                row["value"],
+                row["agent"],
+            ): cell(row)
+            for row in summary.filter(pl.col("environment") == environment).to_dicts()
+        }
+        lines = [f"| {environment} | {' | '.join(agents)} |", "| --- " * (1 + len(agents)) + "|"]
+        lines += [
+            f"| {value} | {' | '.join(cells.get((value, agent), '') for agent in agents)} |"
+            for value in values
+        ]
+        texts.append("\n".join(lines) + "\n")
+    return f"Final regret, mean ± sd of {count_seeds(summary)}.\n\n" + "\n".join(texts)
+
+
+def cell(row: dict[str, Any]) -> str:
+    """Mean and spread of the final regret."""
+    spread = "" if row["regret_sd"] is None else f" ± {row['regret_sd']:.0f}"
+    return f"{row['regret_mean']:.0f}{spread}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
