@@ -11,10 +11,10 @@ from treebandit.agents.linear_scores import ArmRidges, LinearEncoder
 from treebandit.agents.tree_ensemble import TETS, RandomStart
 from treebandit.bandit import Candidates, Estimate, Features, Floats
 from treebandit.errors import ParameterError
+from treebandit.trees import ridge_kernels
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest
 from treebandit.trees.leaf_statistics import LeafStatistics
-from treebandit.trees.ridge_kernels import blend
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
 _MEMORY = 0.999
@@ -77,7 +77,8 @@ class Bandit(TETS):
             return super()._scores(candidates)
         features, leverage = self._look_up(candidates)
         scores = self._explore(self._leaves, features)
-        blend(scores, features, leverage, self.linear_weight, self.linear_exploration * ridges.unit)
+        bonus = self.linear_exploration * ridges.unit
+        ridge_kernels.blend(scores, features, leverage, self.linear_weight, bonus)
         return scores
 
     def _estimate(self, candidates: Candidates) -> Estimate:
@@ -87,7 +88,7 @@ class Bandit(TETS):
         features, leverage = self._look_up(candidates)
         trees, w = self._leaves.estimate(features), self.linear_weight
         variance = (1.0 - w) ** 2 * trees.variance + (w * ridges.spread) ** 2 * leverage
-        blend(trees.mean, features, leverage, w, 0.0)
+        ridge_kernels.blend(trees.mean, features, leverage, w, 0.0)
         return Estimate(trees.mean, variance, trees.count)
 
     def _update(self, leaves: LeafStatistics, chosen: Candidates, rewards: Floats) -> None:

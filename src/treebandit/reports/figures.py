@@ -15,6 +15,7 @@ from treebandit.errors import MissingExtraError
 from treebandit.experiments.records import load_records
 from treebandit.reports.cells import count_seeds, words
 from treebandit.reports.frames import (
+    LOG_RATIO,
     PARTS,
     ValueAxis,
     curves,
@@ -42,8 +43,6 @@ PANEL_HEIGHT = 280
 COLUMNS = 2
 PNG_SCALE = 2.0
 PART_COLOURS = {"choosing": "#88CCEE", "learning": "#DDAA33", "rebuilding": "#7A5AA6"}
-# Beyond this ratio of the greatest to the least mean a linear axis flattens all but the worst agent.
-LOG_RATIO = 20.0
 _GLOBALS = "window.vegaEmbed = vegaEmbed; window.vega = vega; window.vegaLite = vegaLite;"
 Spec = dict[str, Any]
 

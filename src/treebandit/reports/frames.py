@@ -9,6 +9,8 @@ from itertools import pairwise
 import polars as pl
 
 PARTS = ("choosing", "learning", "rebuilding")
+# Beyond this ratio of the greatest to the least regret a linear axis flattens all but the worst.
+LOG_RATIO = 20.0
 CURVE_POINTS = 200
 SHIFTED_SHARE = 0.55
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from treebandit.reports.frames import LOG_RATIO
 from treebandit.reports.palette import in_order, look
 
 #: With fewer problems than this the other figures say it all.
 LEAST_PROBLEMS = 6
-#: Beyond this ratio of the greatest to the least regret an axis turns logarithmic.
-_LOG_RATIO = 20.0
 _ROW = 17
 Spec = dict[str, Any]
 
@@ -116,7 +115,7 @@ def _regret_axis(frame: pl.DataFrame) -> Spec:
     least, most = frame["regret"].min(), frame["regret"].max()
     assert isinstance(least, float)
     assert isinstance(most, float)
-    log = 0 < _LOG_RATIO * least < most
+    log = 0 < LOG_RATIO * least < most
     scale = {"type": "log", "nice": False} if log else {"zero": False}
     title = "final regret (log scale)" if log else "final regret"
     return {

@@ -6,6 +6,8 @@ and do not change; the others describe the round (the time of day, a visitor) an
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -88,35 +90,19 @@ class SettledRows:
 
     def score(self, table: Floats, features: Features) -> Floats:
         """`kernels.score_rows` of these rows, (3, n)."""
-        forest = self._forest
-        sums: Floats = settled_kernels.score_settled(
-            *forest.layout,
-            forest.n_trees,
-            table,
-            _laid_out(features[:1])[0],
-            self._shared,
-            self._spans,
-            self._rows,
-            self._stands_for,
-        )
+        sums: Floats = settled_kernels.score_settled(*self._walk(table, features))
         return sums
 
     def sample(self, table: Floats, features: Features, key: np.uint64, exploration: float) -> Floats:
         """`kernels.sample_rows` of these rows, (n,)."""
-        forest = self._forest
-        samples: Floats = settled_kernels.sample_settled(
-            *forest.layout,
-            forest.n_trees,
-            table,
-            _laid_out(features[:1])[0],
-            self._shared,
-            self._spans,
-            self._rows,
-            self._stands_for,
-            key,
-            exploration,
-        )
+        samples: Floats = settled_kernels.sample_settled(*self._walk(table, features), key, exploration)
         return samples
+
+    def _walk(self, table: Floats, features: Features) -> tuple[Any, ...]:
+        """What the compiled loops ask for, of this round only what the rows share."""
+        this_round = _laid_out(features[:1])[0]
+        lists = self._shared, self._spans, self._rows, self._stands_for
+        return *self._forest.layout, self._forest.n_trees, table, this_round, *lists
 
 
 class RowMemory:
