@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from treebandit.bandit import Columns
 from treebandit.errors import InputError, SavedFileError, ShapeError
-from treebandit.tables import OneHot, Table, is_frame, one_hot
+from treebandit.tables import OneHot, Table, is_frame
 
 NAN = math.nan
 LIBRARIES = [pd.DataFrame, pl.DataFrame]
@@ -424,13 +424,13 @@ def test_one_hot_equals_the_slow_reference(categories, n, seed, fortran):
     contexts = np.asfortranarray(contexts) if fortran else contexts
     given_contexts = contexts.copy()
     expected = slow_one_hot(contexts, columns)
-    features = one_hot(contexts, columns)
+    features = OneHot(columns)(contexts)
     assert features.dtype == np.float32
     np.testing.assert_array_equal(features, expected)
     assert not np.shares_memory(features, contexts)
     np.testing.assert_array_equal(contexts, given_contexts)
     out = np.full_like(expected, 9)
-    assert one_hot(contexts, columns, out=out) is out
+    assert OneHot(columns)(contexts, out=out) is out
     np.testing.assert_array_equal(out, expected)
 
 
@@ -455,4 +455,4 @@ def test_an_unmet_category_has_no_column():
     encoder = Table()
     encoder.encode(pl.DataFrame({"a": ["x", "y"]}), learn=True)
     unmet = encoder.encode(pl.DataFrame({"a": ["z", "y"]}), learn=False)
-    assert one_hot(unmet, encoder.columns).tolist() == [[0, 0], [0, 1]]
+    assert OneHot(encoder.columns)(unmet).tolist() == [[0, 0], [0, 1]]

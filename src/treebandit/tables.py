@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Columns, Features
+from treebandit.bandit import Columns, Features, Indices
 from treebandit.errors import InputError, SavedFileError, ShapeError
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-__all__ = ["Category", "OneHot", "Table", "is_frame", "one_hot"]
+__all__ = ["Category", "OneHot", "OneHotLayout", "Table", "is_frame"]
 
 Category = str | bool | int | float
 
@@ -357,6 +357,10 @@ def _restored(name: Any, categories: Any) -> _Column:
     return _Column(name, codes)
 
 
+#: Of each one-hot column: the column it stems from, the code it stands for, and whether it stands for a code at all.
+OneHotLayout = tuple[Indices, Features, NDArray[np.bool_]]
+
+
 class OneHot:
     """Codes -> blocks of zeros and ones, column by column in the order of `columns`.
 
@@ -373,6 +377,7 @@ class OneHot:
         self._source = np.repeat(np.arange(len(columns)), widths)
         self._codes = (np.arange(self.width) - starts[self._source]).astype(np.float32)
         self._coded = categories[self._source] > 0
+        self.layout: OneHotLayout = self._source, self._codes, self._coded
         self._any_coded = bool(self._coded.any())
         names = columns.names or tuple(f"x{place}" for place in range(len(columns)))
         self.names = tuple(
@@ -393,8 +398,3 @@ class OneHot:
         if self._any_coded:
             np.copyto(spread, spread == self._codes, where=self._coded)
         return spread
-
-
-def one_hot(contexts: Features, columns: Columns, *, out: Features | None = None) -> Features:
-    """The (n, width) one-hot features of (n, d) contexts, as `OneHot(columns)` makes them."""
-    return OneHot(columns)(contexts, out=out)

@@ -99,7 +99,7 @@ def test_the_score_is_a_blend_and_a_bonus():
 def test_the_weight_is_what_would_have_been_best():
     agent, candidates = played("linear", rounds=60)
     forest, linear, rewards = [], [], []
-    agent._errors = 0.0, 0.0
+    agent._errors = np.zeros(2)
     random = np.random.default_rng(0)
     for _ in range(5):
         row = candidates[np.array([random.integers(4)])]

@@ -99,6 +99,19 @@ def test_averages_do_not_depend_on_when_rows_came(table, learner):
     np.testing.assert_allclose(parts.table[known], whole.table[known], rtol=1e-9, atol=1e-9)
 
 
+@settings(deadline=None, max_examples=30)
+@given(tables(), learners)
+def test_an_update_tells_what_was_foretold_of_each_row(table, learner):
+    forest = learner.fit(table.features, table.targets, seed=0)
+    leaves, one_by_one = (LeafStatistics.measure(forest, table.features, table.targets) for _ in range(2))
+    targets = np.resize(table.targets, len(table.others))
+    expected = []
+    for row, target in zip(table.others, targets, strict=True):
+        expected.append(one_by_one.estimate(row[None]).mean[0])
+        one_by_one.update(row[None], np.array([target]))
+    np.testing.assert_allclose(leaves.update(table.others, targets), expected, rtol=1e-9, atol=1e-9)
+
+
 def test_prefixes_are_the_staged_predictions_of_xgboost():
     import xgboost
 

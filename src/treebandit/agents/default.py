@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from treebandit.agents.encoding import CategoryEncoding, Encoder
 from treebandit.agents.linear_scores import ArmRidges, LinearEncoder
 from treebandit.agents.tree_ensemble import TETS, RandomStart
@@ -21,7 +23,7 @@ _MEMORY = 0.999
 
 
 def _default_forest() -> HistogramForest:
-    return HistogramForest(bootstrap=False, subsample=0.8, blind_share=0.5)
+    return HistogramForest(n_trees=80, bootstrap=False, subsample=0.8, blind_share=0.5)
 
 
 @dataclass(eq=False)
@@ -48,11 +50,11 @@ class Bandit(TETS):
     sampling: Literal["candidates", "leaves"] = "leaves"
     linear: bool = True
     blend: bool = True
-    linear_exploration: float = 0.5
+    linear_exploration: float = 0.25
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._errors = (0.0, 0.0)
+        self._errors = np.zeros(2)
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
@@ -68,7 +70,7 @@ class Bandit(TETS):
     @property
     def linear_weight(self) -> float:
         """w, the share of the linear model in the scores: Σ (r - f)(z·θ - f) / Σ (z·θ - f)², within [0, 1]."""
-        product, square = self._errors
+        product, square = self._errors.tolist()
         return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
 
     def _scores(self, candidates: Candidates) -> Floats:
@@ -95,13 +97,9 @@ class Bandit(TETS):
         encoder = self._encoder
         assert isinstance(encoder, LinearEncoder)
         features = encoder(chosen.contexts, chosen.arms)
+        foretold = leaves.update(features, rewards)
         if self.linear and self.blend:
-            forest = leaves.estimate(features).mean
-            step = features[:, -1] - forest
-            (product, square), memory = self._errors, _MEMORY ** len(step)
-            product = memory * product + float((rewards - forest) @ step)
-            self._errors = product, memory * square + float(step @ step)
-        leaves.update(features, rewards)
+            ridge_kernels.compare(foretold, features, rewards, _MEMORY, self._errors)
         encoder.update(features, chosen.arms, rewards)
 
     @property
@@ -119,9 +117,8 @@ class Bandit(TETS):
         return LinearEncoder.from_state(state)
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "errors": list(self._errors)}
+        return {**super()._state(), "errors": self._errors}
 
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
-        product, square = state["errors"]
-        self._errors = float(product), float(square)
+        self._errors = np.array(state["errors"], np.float64)

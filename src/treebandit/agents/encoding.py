@@ -54,18 +54,17 @@ class Encoder:
                 return self._spread(contexts)
             return contexts if contexts.flags.c_contiguous else np.ascontiguousarray(contexts)
         features = np.empty((len(contexts), self.width), np.float32)
-        self._fill(features, contexts, arms)
+        self._fill_arms(features, arms)
+        features[:, self._front :] = self._spread(contexts) if self._spread is not None else contexts
         return features
 
-    def _fill(self, features: Features, contexts: Features, arms: Indices | None) -> None:
-        """Write the features into the first `width` columns."""
+    def _fill_arms(self, features: Features, arms: Indices | None) -> None:
+        """Write the arms into the first columns."""
         if self._label:
             features[:, 0] = arms
-        elif self._front:
+        else:
             assert arms is not None
             features[:, : self._front] = np.asarray(arms)[:, None] == self.known
-        rest = self._spread(contexts) if self._spread is not None else contexts
-        features[:, self._front : self.width] = rest
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from treebandit.agents.encoding import ArmEncoding, Encoder
 from treebandit.bandit import Candidates, Columns, Features, Floats, Indices
+from treebandit.tables import OneHot, OneHotLayout
 from treebandit.trees import ridge_kernels as kernels
 
 _RIDGE = 1.0
@@ -20,6 +21,8 @@ _MOST_ARMS = 64
 _MOST_NUMBERS = 1 << 22
 #: Linear models see no more features than this, the first ones.
 _MOST_FEATURES = 1024
+
+_NO_ARMS = np.zeros(0, np.intp)
 
 
 class ArmRidges:
@@ -32,14 +35,19 @@ class ArmRidges:
 
     def __init__(self, model: dict[str, NDArray[Any]]) -> None:
         self.model = model
-        self._slots = {arm: slot for slot, arm in enumerate(model["known"].tolist())}
-        self._last = len(model["known"]) or 1
-        self._base = float(model["rewards"][0])
-        self._parts = model["means"], model["scales"], model["thetas"], model["inverses"]
+        base, spread = model["rewards"].tolist()
+        self._parts = (
+            model["known"],
+            base,
+            model["means"],
+            model["scales"],
+            model["thetas"],
+            model["inverses"],
+        )
         #: Standard deviation of the rewards; and what, times the root of the leverage, is on average the standard
         #: error of an arm's mean.
-        self.spread = float(model["rewards"][1])
-        self.unit = self.spread / math.sqrt(model["thetas"].shape[1])
+        self.spread = spread
+        self.unit = spread / math.sqrt(model["thetas"].shape[1])
 
     @classmethod
     def fit(
@@ -49,39 +57,37 @@ class ArmRidges:
         x, coded = x[:, :_MOST_FEATURES], coded[:_MOST_FEATURES]
         means, scales = _moments(x, coded)
         width = 1 + len(means)
-        known = np.zeros(0, np.intp) if arms is None else np.unique(arms)
+        known = _NO_ARMS if arms is None else np.unique(arms)
         if len(known) > _MOST_ARMS or len(known) * width**2 > _MOST_NUMBERS:
-            known = known[:0]
+            known = _NO_ARMS
         grams = np.zeros(((len(known) or 1) + 1, width, width))
         thetas = np.zeros((len(grams), width))
         level = np.array([np.mean(rewards), np.std(rewards)])
-        model = {"known": known, "means": means, "scales": scales, "rewards": level, "thetas": thetas}
-        ridges = cls({**model, "inverses": grams})
-        slots = ridges._slots_of(arms, len(x))
-        kernels.add_up(x, rewards - level[0], slots, means, scales, grams, thetas)
+        arms_given = _NO_ARMS if arms is None else arms
+        kernels.add_up(x, rewards - level[0], arms_given, known, means, scales, grams, thetas)
         grams += _RIDGE * np.eye(width)
         for slot in range(len(grams)):
             grams[slot] = np.linalg.inv(grams[slot])
             thetas[slot] = grams[slot] @ thetas[slot]
-        scores, leverage = ridges.look_up(x, arms)
+        model = {"known": known, "means": means, "scales": scales, "rewards": level, "thetas": thetas}
+        ridges = cls({**model, "inverses": grams})
+        scores, leverage = kernels.look_up(x, arms_given, *ridges._parts)
         return ridges, rewards - (rewards - scores) / np.maximum(1.0 - leverage, 1e-6)
 
-    def look_up(self, x: Features, arms: Indices | None) -> tuple[Floats, Floats]:
-        """The score z·θ + mean reward and the leverage z'A⁻¹z of each row: (n,) each."""
-        scores, leverage = kernels.look_up(x, self._slots_of(arms, len(x)), *self._parts)
-        scores += self._base
-        return scores, leverage
+    def look_up(
+        self, contexts: Features, arms: Indices | None, layout: OneHotLayout, features: Features, front: int
+    ) -> Floats:
+        """Write `contexts` into the features from column `front` on, and the score z·θ + mean reward behind them.
+
+        Returns the leverage z'A⁻¹z of each row, (n,).
+        """
+        arms = _NO_ARMS if arms is None else arms
+        leverage: Floats = kernels.encode_and_look_up(contexts, *layout, features, front, arms, *self._parts)
+        return leverage
 
     def update(self, x: Features, arms: Indices | None, rewards: Floats) -> None:
         """Take in more rows; those of arms without a regression have to wait for the next fit."""
-        kernels.learn_rows(x, rewards - self._base, self._slots_of(arms, len(x)), self._last, *self._parts)
-
-    def _slots_of(self, arms: Indices | None, n: int) -> Indices:
-        """Which regression serves each row: its arm's, the only one, or the last, which knows the mean reward alone."""
-        if arms is None or not self._slots:
-            return np.zeros(n, np.intp)
-        last = len(self._slots)
-        return np.array([self._slots.get(arm, last) for arm in arms.tolist()], np.intp)
+        kernels.learn_rows(x, rewards, _NO_ARMS if arms is None else arms, *self._parts)
 
 
 class LinearEncoder(Encoder):
@@ -94,7 +100,7 @@ class LinearEncoder(Encoder):
         few = tuple(count if count <= _MOST_CATEGORIES else 0 for count in columns.categories)
         super().__init__(Columns(few, columns.names), arms, arm_encoding=arm_encoding, categories="one_hot")
         self.columns = columns
-        self._coded = np.repeat(np.array(few) > 0, np.maximum(few, 1))
+        self._layout = OneHot(Columns(few)).layout
         self.ridges: ArmRidges | None = None
 
     @classmethod
@@ -110,7 +116,7 @@ class LinearEncoder(Encoder):
         if not linear:
             return encoder, features
         x = features[:, encoder._front :]
-        encoder.ridges, scores = ArmRidges.fit(x, encoder._coded, rows.arms, rewards)
+        encoder.ridges, scores = ArmRidges.fit(x, encoder._layout[2], rows.arms, rewards)
         return encoder, np.column_stack([features, scores.astype(np.float32)])
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
@@ -122,9 +128,9 @@ class LinearEncoder(Encoder):
         if self.ridges is None:
             return super().__call__(contexts, arms), np.zeros(len(contexts))
         features = np.empty((len(contexts), self.width + 1), np.float32)
-        self._fill(features, contexts, arms)
-        features[:, -1], leverage = self.ridges.look_up(features[:, self._front : -1], arms)
-        return features, leverage
+        if self._front:
+            self._fill_arms(features, arms)
+        return features, self.ridges.look_up(contexts, arms, self._layout, features, self._front)
 
     def update(self, features: Features, arms: Indices | None, rewards: Floats) -> None:
         """Let encoded rows change the regressions of their arms."""

@@ -184,20 +184,23 @@ def update_leaves(  # type: ignore[no-untyped-def]
 ):
     """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
 
-    s² is (Σ squared deviations + prior_rows · prior) / (c - 1 + prior_rows).
+    s² is (Σ squared deviations + prior_rows · prior) / (c - 1 + prior_rows). Returns what the trees foretold of each
+    row just before it changed them, (n,).
     """
     n = features.shape[0]
+    foretold = np.empty(n)
     leaves = np.empty(CHAINS, np.uint64)
     rows = np.empty((1, 2 * features.shape[1]), np.float32)
     for i in range(n):
         lay_out(features, i, i + 1, rows)
-        prefix = base
+        prefix, foretold[i] = base, base
         for block in range(depths.shape[0]):
             _descend(nodes, roots, block, depths, bits, rows, 0, leaves)
             for j in range(min(CHAINS, n_trees - block * CHAINS)):
                 leaf = leaves[uint64(j)]
                 suggested = rate * (targets[i] - prefix) if rate > 0.0 else targets[i] / n_trees
                 prefix += values[leaf]
+                foretold[i] += table[leaf, OUTPUT]
                 before = table[leaf, COUNT]
                 count = before + 1.0
                 assumed = prior_rows * prior[block * CHAINS + j]
@@ -213,3 +216,4 @@ def update_leaves(  # type: ignore[no-untyped-def]
                     table[leaf, SPREAD] = (deviations + assumed) / (count * (count - 1.0 + prior_rows))
                 else:
                     table[leaf, SPREAD] = prior[block * CHAINS + j]
+    return foretold

@@ -121,10 +121,13 @@ class LeafStatistics:
         samples += forest.base
         return samples
 
-    def update(self, features: Features, targets: Floats) -> None:
-        """Let new rows change the leaves they reach, one after the other, by exact running mean and variance."""
+    def update(self, features: Features, targets: Floats) -> Floats:
+        """Let new rows change the leaves they reach, one after the other, by exact running mean and variance.
+
+        Returns the mean that was foretold of each row just before it came in, (n,).
+        """
         forest = self.forest
-        kernels.update_leaves(
+        foretold: Floats = kernels.update_leaves(
             *forest.layout,
             forest.n_trees,
             forest.values,
@@ -136,6 +139,7 @@ class LeafStatistics:
             self.prior_rows,
             self.table,
         )
+        return foretold
 
 
 def _bags_of(forest: Forest, n: int) -> NDArray[np.bool_]:
