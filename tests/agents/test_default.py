@@ -87,13 +87,18 @@ def test_the_score_is_a_blend_and_a_bonus():
     w, rewards = agent.linear_weight, agent._history.rewards
     ridges = agent._encoder.ridges
     assert 0.0 < w <= 1.0
-    assert ridges.unit == pytest.approx(ridges.spread / 3.0)  # eight features and the level
+    assert ridges.unit == pytest.approx(
+        ridges.spread * np.sqrt(2.0 / 9.0)
+    )  # four arms; eight features and the level
     assert 0.5 * np.std(rewards) < ridges.spread < 2.0 * np.std(rewards)
     blend = (1.0 - w) * forest + w * features[:, -1]
     np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)
-    np.testing.assert_allclose(
-        agent.score(candidates), blend + ridges.unit * np.sqrt(leverage) * agent.linear_exploration
-    )
+    strange = np.sqrt(leverage / (1.0 + leverage))
+    np.testing.assert_allclose(agent.score(candidates), blend + 0.5 * ridges.unit * strange)
+    ridges.base = blend.max() + 3.0 * ridges.spread
+    np.testing.assert_allclose(agent.score(candidates), blend + 9.0 * 0.5 * ridges.unit * strange)
+    agent.doubt = False
+    np.testing.assert_allclose(agent.score(candidates), blend + 0.5 * ridges.unit * strange)
 
 
 def test_the_weight_is_what_would_have_been_best():

@@ -23,7 +23,7 @@ _MEMORY = 0.999
 
 
 def _default_forest() -> HistogramForest:
-    return HistogramForest(n_trees=80, bootstrap=False, subsample=0.8, blind_share=0.5)
+    return HistogramForest(n_trees=80, max_depth=14, bootstrap=False, subsample=0.8, blind_share=0.5)
 
 
 @dataclass(eq=False)
@@ -34,13 +34,16 @@ class Bandit(TETS):
     per arm, kept up to date row by row. Its score z·θ is the last column of the features, which the forest's
     `blind_share` of trees does without. A candidate's score is
 
-        (1 - w) · draw of the forest + w · z·θ + linear_exploration · (s / √width) · √(z'A⁻¹z),
+        (1 - w) · draw of the forest + w · z·θ + linear_exploration · doubt · s · √(log₂ K / width) · √(h / (1 + h)),
 
-    s the standard deviation of all rewards: on average the bonus is the standard error of the arm's mean.
+    where h = z'A⁻¹z is how strange the row is to the arm, s the standard deviation of all rewards and K the number of
+    arms. The doubt is 1, but where even the best candidate falls short of the mean reward by more than s, it is the
+    square of that shortfall in units of s: a round that seems lost costs little and may teach much.
 
     linear: False, no linear model at all.
     blend: w is what would have been best so far, each row foretold before it was learned; False, w = 0.
     linear_exploration: how much the bonus weighs.
+    doubt: False, the bonus is the same in all rounds.
     """
 
     trees: TreeLearner = field(default_factory=_default_forest)
@@ -50,7 +53,8 @@ class Bandit(TETS):
     sampling: Literal["candidates", "leaves"] = "leaves"
     linear: bool = True
     blend: bool = True
-    linear_exploration: float = 0.25
+    linear_exploration: float = 0.5
+    doubt: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,8 +83,9 @@ class Bandit(TETS):
             return super()._scores(candidates)
         features, leverage = self._look_up(candidates)
         scores = self._explore(self._leaves, features)
-        bonus = self.linear_exploration * ridges.unit
-        ridge_kernels.blend(scores, features, leverage, self.linear_weight, bonus)
+        best = ridge_kernels.blend(scores, features, self.linear_weight)
+        bonus = self.linear_exploration * ridges.unit * (ridges.doubt(best) if self.doubt else 1.0)
+        ridge_kernels.add_bonus(scores, leverage, bonus)
         return scores
 
     def _estimate(self, candidates: Candidates) -> Estimate:
@@ -90,7 +95,7 @@ class Bandit(TETS):
         features, leverage = self._look_up(candidates)
         trees, w = self._leaves.estimate(features), self.linear_weight
         variance = (1.0 - w) ** 2 * trees.variance + (w * ridges.spread) ** 2 * leverage
-        ridge_kernels.blend(trees.mean, features, leverage, w, 0.0)
+        ridge_kernels.blend(trees.mean, features, w)
         return Estimate(trees.mean, variance, trees.count)
 
     def _update(self, leaves: LeafStatistics, chosen: Candidates, rewards: Floats) -> None:

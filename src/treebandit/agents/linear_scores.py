@@ -44,10 +44,11 @@ class ArmRidges:
             model["thetas"],
             model["inverses"],
         )
-        #: Standard deviation of the rewards; and what, times the root of the leverage, is on average the standard
-        #: error of an arm's mean.
-        self.spread = spread
-        self.unit = spread / math.sqrt(model["thetas"].shape[1])
+        #: Mean and standard deviation of the rewards, and the bonus of a row that its arm knows nothing of: s over
+        #: √width, so that over an arm's rows it is about the standard error of the arm's mean; times √log₂ K, as the
+        #: best of K arms is harder to find.
+        self.base, self.spread = base, spread
+        self.unit = spread * math.sqrt(math.log2(max(len(model["known"]), 2)) / model["thetas"].shape[1])
 
     @classmethod
     def fit(
@@ -73,6 +74,14 @@ class ArmRidges:
         ridges = cls({**model, "inverses": grams})
         scores, leverage = kernels.look_up(x, arms_given, *ridges._parts)
         return ridges, rewards - (rewards - scores) / np.maximum(1.0 - leverage, 1e-6)
+
+    def doubt(self, best: float) -> float:
+        """How much more a round deserves a try whose best candidate is expected to pay `best`.
+
+        1, or, where that is more than a standard deviation below the mean reward, the square of how many it is.
+        """
+        missed = self.base - best
+        return (missed / self.spread) ** 2 if missed > self.spread > 0.0 else 1.0
 
     def look_up(
         self, contexts: Features, arms: Indices | None, layout: OneHotLayout, features: Features, front: int

@@ -130,11 +130,20 @@ def learn_rows(x, targets, arms, known, base, means, scales, thetas, inverses): 
 
 
 @njit(cache=True, error_model="numpy")
-def blend(scores, features, leverage, weight, bonus):  # type: ignore[no-untyped-def]
-    """(1 - w) · score + w · last feature + bonus · √leverage, in place of (n,) scores."""
-    last = features.shape[1] - 1
+def blend(scores, features, weight):  # type: ignore[no-untyped-def]
+    """(1 - w) · score + w · last feature, in place of (n,) scores; the greatest of them."""
+    last, best = features.shape[1] - 1, -np.inf
     for i in range(scores.shape[0]):
-        scores[i] += weight * (features[i, last] - scores[i]) + bonus * np.sqrt(leverage[i])
+        scores[i] += weight * (features[i, last] - scores[i])
+        best = max(best, scores[i])
+    return best
+
+
+@njit(cache=True, error_model="numpy")
+def add_bonus(scores, leverage, bonus):  # type: ignore[no-untyped-def]
+    """Add bonus · √(h / (1 + h)) to (n,) scores, h the leverage."""
+    for i in range(scores.shape[0]):
+        scores[i] += bonus * np.sqrt(leverage[i] / (1.0 + leverage[i]))
 
 
 @njit(cache=True, error_model="numpy")
