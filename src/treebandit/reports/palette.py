@@ -36,6 +36,7 @@ _LOOKS = {
     "NeuralTS": Look("#DB88BE", DOTTED, "neural"),
     "LinUCB": Look("#6E6E6E", DASH_DOT, "linear"),
     "LinTS": Look("#A8A8A8", DASH_DOT, "linear"),
+    "Greedy-XGBoost": Look("#4B8B2B", SPARSE, "other"),
     "Uniform": Look("#8C6D4F", SPARSE, "other"),
 }
 _SPARE = ("#4477AA", "#EE6677", "#228833", "#B8A11F", "#3CA6C4", "#AA3377", "#8C6D4F", "#7A72C9")
