@@ -45,6 +45,16 @@ def in_turns(ours, theirs, repeats, turns=9):
     return min(a for a, _ in pairs), min(b for _, b in pairs)
 
 
+def cpu_seconds(agent, environment, rounds):
+    """CPU time of playing that many rounds."""
+    from treebandit import play_round
+
+    started = time.process_time()
+    for _ in range(rounds):
+        play_round(agent, environment)
+    return time.process_time() - started
+
+
 def problem(n, width=15, seed=0):
     random = np.random.default_rng(seed)
     features = random.normal(size=(n, width)).astype(np.float32)
@@ -96,44 +106,38 @@ def decisions():
 
 def default_agent():
     """Decisions and lessons of `Bandit` on Adult, and 10,000 rounds of it, environment included."""
-    from treebandit import Bandit, play_round
+    from treebandit import Bandit
     from treebandit.environments import Classification
 
     for rounds in (1_000, 10_000):  # the first time compiled code is loaded
         environment, agent = Classification("adult", seed=0), Bandit(seed=0)
-        started = time.process_time()
-        for _ in range(rounds):
-            play_round(agent, environment)
-        total = time.process_time() - started
+        total = cpu_seconds(agent, environment, rounds)
     rows = environment.observe().candidates
     yield "10,000 rounds of Adult, treebandit, CPU s", f"{total:.1f}", "at most 5"
     scored = best(lambda: agent.score(rows), 2000)
     learned = best(lambda: agent.learn(rows[:1], [1.0]), 2000)
     yield (
         "treebandit on Adult: `score` of two arms, `learn` of one row",
-        (f"{scored * 1e6:.0f}, {learned * 1e6:.0f} µs"),
+        f"{scored * 1e6:.0f}, {learned * 1e6:.0f} µs",
         "decisions under 50 µs",
     )
 
 
 def default_agent_long():
     """100,000 rounds of `Bandit` against 10,000, on Adult three times over."""
-    from treebandit import Bandit, play_round
+    from treebandit import Bandit
     from treebandit.datasets import load
     from treebandit.environments import Classification
 
     table = load("adult")
     table = replace(table, contexts=np.tile(table.contexts, (3, 1)), labels=np.tile(table.labels, 3))
-    seconds = []
-    for rounds in (1_000, 10_000, 100_000):
-        environment, agent = Classification(table, seed=0), Bandit(seed=0)
-        started = time.process_time()
-        for _ in range(rounds):
-            play_round(agent, environment)
-        seconds.append(time.process_time() - started)
+    _, short, long = (
+        cpu_seconds(Bandit(seed=0), Classification(table, seed=0), rounds)
+        for rounds in (1_000, 10_000, 100_000)  # the first time compiled code is loaded
+    )
     yield (
         "treebandit on Adult three times over, CPU s of 100,000 rounds / of 10,000",
-        (f"{seconds[2] / seconds[1]:.1f} ({seconds[2]:.1f} / {seconds[1]:.1f})"),
+        f"{long / short:.1f} ({long:.1f} / {short:.1f})",
         "at most 12",
     )
 
@@ -161,7 +165,6 @@ def rebuilding():
 
 def whole_run():
     """10,000 rounds with two arms: everything but the library's fits."""
-    from treebandit import play_round
     from treebandit.environments import Classification
 
     class Timed(XGBoostTrees):
@@ -190,10 +193,7 @@ def whole_run():
         Timed.seconds = 0.0
         environment = Classification(name, seed=0)
         agent = TEUCB(Timed(), categories=categories, seed=0)
-        started = time.process_time()
-        for _ in range(10_000):
-            play_round(agent, environment)
-        total = time.process_time() - started
+        total = cpu_seconds(agent, environment, 10_000)
         yield (
             f"10,000 rounds of {name.title()}, TEUCB-XGBoost, CPU s: all / but for the library's fits",
             f"{total:.1f} / {total - Timed.seconds:.2f} (fits {Timed.seconds / total:.0%})",
@@ -305,16 +305,13 @@ def navigation_rounds():
 
 def navigation_runs():
     """2,000 rounds on the Luxembourg roads: CPU time of TEUCB-XGBoost, memory of LinUCB with a model per edge."""
-    from treebandit import play_round
     from treebandit.environments import Navigation
 
     environment, agent = Navigation.instance("navigation-1", seed=0), driver(XGBoostTrees())
-    started = time.process_time()
-    for _ in range(2000):
-        play_round(agent, environment)
+    seconds = cpu_seconds(agent, environment, 2000)
     yield (
         f"2,000 rounds of TEUCB-XGBoost, {len(agent._history):,} observed edges, CPU s",
-        f"{time.process_time() - started:.0f}",
+        f"{seconds:.0f}",
         "under 300",
     )
     probe = (

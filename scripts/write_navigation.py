@@ -1,11 +1,4 @@
-"""Figures, maps and tables of the navigation studies -> docs/results/navigation/.
-
-export TREEBANDIT_ROADS=FOLDER
-treebandit run paper-navigation --into results/navigation
-treebandit run navigation-random --into results/navigation
-treebandit run paper-navigation-slow --into results/navigation-slow
-python scripts/write_navigation.py results/navigation results/navigation-slow docs/results/navigation
-"""
+"""Figures, maps and tables of the navigation studies -> docs/results/navigation/; the page tells the commands."""
 
 from __future__ import annotations
 
@@ -19,23 +12,25 @@ import polars as pl
 
 from treebandit.experiments.records import load_records
 from treebandit.reports import read_results, write_figures
+from treebandit.reports.cells import plus_minus
 from treebandit.reports.palette import in_order
 
-#: Rounds after which the tables tell the regret; the first round of the last stretch.
+#: Rounds after which the tables tell the regret; and those before the last stretch.
 STAGES = {100: "after 100 rounds", 500: "500", 2000: "2,000"}
 LATE = 1500
 
 INTRODUCTION = """# Navigation, in numbers
 
 ```
-treebandit run paper-navigation --roads FOLDER --into results/navigation --seeds 5
-treebandit run navigation-random --roads FOLDER --into results/navigation
-treebandit run paper-navigation-slow --roads FOLDER --into results/navigation-slow --seeds 1
 export TREEBANDIT_ROADS=FOLDER
+treebandit run paper-navigation --into results/navigation --seeds 5
+treebandit run navigation-random --into results/navigation
+treebandit run paper-navigation-slow --into results/navigation-slow --seeds 1
 python scripts/write_navigation.py results/navigation results/navigation-slow docs/results/navigation
 ```
 
-What it says: [navigation](../../navigation.md).
+TreeBootstrap-DT was played with fewer seeds (`--only-agent TreeBootstrap-DT --seeds 3`). What it says:
+[navigation](../../navigation.md).
 
 ![Regret so far](regret-curves.svg)
 
@@ -118,11 +113,8 @@ def instance_tables(regret: pl.DataFrame) -> list[str]:
 
 def mean_and_sd(values: pl.Series, decimals: int) -> str:
     """Of what is known of the values; a dash where nothing is."""
-    known = values.drop_nulls()
-    if known.is_empty():
-        return "–"
-    spread = f" ± {known.std():.{decimals}f}" if len(known) > 1 else ""
-    return f"{known.mean():.{decimals}f}{spread}"
+    mean, sd = values.mean(), values.std()
+    return "–" if mean is None else plus_minus(mean, sd, decimals=decimals)
 
 
 def pair_table(regret: pl.DataFrame) -> list[str]:

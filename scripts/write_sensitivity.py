@@ -9,13 +9,12 @@ import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import polars as pl
 
 from treebandit.experiments import load_study
 from treebandit.reports import read_results, summarise, write_figures
-from treebandit.reports.cells import count_seeds
+from treebandit.reports.cells import count_seeds, plus_minus
 from treebandit.reports.frames import value_axis
 from treebandit.reports.palette import in_order
 
@@ -54,10 +53,7 @@ def tables(summary: pl.DataFrame) -> str:
     texts = []
     for environment in summary["environment"].unique().sort():
         cells = {
-            (
-                row["value"],
-                row["agent"],
-            ): cell(row)
+            (row["value"], row["agent"]): plus_minus(row["regret_mean"], row["regret_sd"], decimals=0)
             for row in summary.filter(pl.col("environment") == environment).to_dicts()
         }
         lines = [f"| {environment} | {' | '.join(agents)} |", "| --- " * (1 + len(agents)) + "|"]
@@ -67,12 +63,6 @@ def tables(summary: pl.DataFrame) -> str:
         ]
         texts.append("\n".join(lines) + "\n")
     return f"Final regret, mean ± sd of {count_seeds(summary)}.\n\n" + "\n".join(texts)
-
-
-def cell(row: dict[str, Any]) -> str:
-    """Mean and spread of the final regret."""
-    spread = "" if row["regret_sd"] is None else f" ± {row['regret_sd']:.0f}"
-    return f"{row['regret_mean']:.0f}{spread}"
 
 
 if __name__ == "__main__":

@@ -87,9 +87,8 @@ def test_the_score_is_a_blend_and_a_bonus():
     w, rewards = agent.linear_weight, agent._history.rewards
     ridges = agent._encoder.ridges
     assert 0.0 < w <= 1.0
-    assert ridges.unit == pytest.approx(
-        ridges.spread * np.sqrt(2.0 / 9.0)
-    )  # four arms; eight features and the level
+    arms, width = 4, 9  # eight features and the level
+    assert ridges.unit == pytest.approx(ridges.spread * np.sqrt(np.log2(arms) / width))
     assert 0.5 * np.std(rewards) < ridges.spread < 2.0 * np.std(rewards)
     blend = (1.0 - w) * forest + w * features[:, -1]
     np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)

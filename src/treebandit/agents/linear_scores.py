@@ -64,15 +64,14 @@ class ArmRidges:
         grams = np.zeros(((len(known) or 1) + 1, width, width))
         thetas = np.zeros((len(grams), width))
         level = np.array([np.mean(rewards), np.std(rewards)])
-        arms_given = _NO_ARMS if arms is None else arms
-        kernels.add_up(x, rewards - level[0], arms_given, known, means, scales, grams, thetas)
+        kernels.add_up(x, rewards - level[0], _array(arms), known, means, scales, grams, thetas)
         grams += _RIDGE * np.eye(width)
         for slot in range(len(grams)):
             grams[slot] = np.linalg.inv(grams[slot])
             thetas[slot] = grams[slot] @ thetas[slot]
         model = {"known": known, "means": means, "scales": scales, "rewards": level, "thetas": thetas}
         ridges = cls({**model, "inverses": grams})
-        scores, leverage = kernels.look_up(x, arms_given, *ridges._parts)
+        scores, leverage = kernels.look_up(x, _array(arms), *ridges._parts)
         return ridges, rewards - (rewards - scores) / np.maximum(1.0 - leverage, 1e-6)
 
     def doubt(self, best: float) -> float:
@@ -90,13 +89,14 @@ class ArmRidges:
 
         Returns the leverage z'A⁻¹z of each row, (n,).
         """
-        arms = _NO_ARMS if arms is None else arms
-        leverage: Floats = kernels.encode_and_look_up(contexts, *layout, features, front, arms, *self._parts)
+        leverage: Floats = kernels.encode_and_look_up(
+            contexts, *layout, features, front, _array(arms), *self._parts
+        )
         return leverage
 
     def update(self, x: Features, arms: Indices | None, rewards: Floats) -> None:
         """Take in more rows; those of arms without a regression have to wait for the next fit."""
-        kernels.learn_rows(x, rewards, _NO_ARMS if arms is None else arms, *self._parts)
+        kernels.learn_rows(x, rewards, _array(arms), *self._parts)
 
 
 class LinearEncoder(Encoder):
@@ -107,9 +107,10 @@ class LinearEncoder(Encoder):
 
     def __init__(self, columns: Columns, arms: Indices | None, *, arm_encoding: ArmEncoding) -> None:
         few = tuple(count if count <= _MOST_CATEGORIES else 0 for count in columns.categories)
-        super().__init__(Columns(few, columns.names), arms, arm_encoding=arm_encoding, categories="one_hot")
+        shown = Columns(few, columns.names)
+        super().__init__(shown, arms, arm_encoding=arm_encoding, categories="one_hot")
         self.columns = columns
-        self._layout = OneHot(Columns(few)).layout
+        self._layout = (self._spread or OneHot(shown)).layout
         self.ridges: ArmRidges | None = None
 
     @classmethod
@@ -160,6 +161,11 @@ class LinearEncoder(Encoder):
         if state["linear"]:
             encoder.ridges = ArmRidges({name: part.copy() for name, part in state["linear"].items()})
         return encoder
+
+
+def _array(arms: Indices | None) -> Indices:
+    """Arms as compiled loops take them: none are an empty array."""
+    return _NO_ARMS if arms is None else arms
 
 
 def _moments(x: Features, coded: NDArray[np.bool_]) -> tuple[Floats, Floats]:
