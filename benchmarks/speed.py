@@ -21,8 +21,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 from treebandit import TEUCB, LeafStatistics, TreeEnsembleRegressor, XGBoostTrees
-from treebandit.agents.history import History
-from treebandit.bandit import Candidates, Columns
+from treebandit.core import Candidates, Columns
+from treebandit.models.history import History
 from treebandit.trees.settled import RowMemory
 
 

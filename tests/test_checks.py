@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from treebandit.agents import BaseAgent, Uniform
-from treebandit.bandit import Candidates, Columns, Estimate, Outcome, Round
 from treebandit.checks import check_agent, check_environment, check_tree_learner
+from treebandit.core import Candidates, Columns, Estimate, Outcome, Round
 from treebandit.environments import Synthetic
 from treebandit.errors import ArmsError, CheckError, InputError, MissingExtraError, ParameterError
 from treebandit.oracles import best_arm

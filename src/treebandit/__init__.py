@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         UCB1Tuned,
         Uniform,
     )
-    from treebandit.bandit import (
+    from treebandit.checks import check_agent, check_environment, check_tree_learner
+    from treebandit.core import (
         Agent,
         Candidates,
         Columns,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         Round,
         play_round,
     )
-    from treebandit.checks import check_agent, check_environment, check_tree_learner
     from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
     from treebandit.trees import (
         DecisionTreeTrees,
@@ -72,7 +72,7 @@ _HOMES = {
         "UCB1Tuned",
         "Uniform",
     ),
-    "bandit": (
+    "core": (
         "Agent",
         "Candidates",
         "Columns",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from treebandit.bandit import Floats, Indices
+from treebandit.core import Floats, Indices
 from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, ShapeError
 
 __all__ = ["Assignment", "ShortestPath", "TopK", "best_arm"]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from treebandit.agents.linear_scores import LinearEncoder
-from treebandit.bandit import Candidates, Columns
+from treebandit.core import Candidates, Columns
 
 COLUMNS = Columns((0, 0, 3))
 

@@ -10,7 +10,7 @@ from treebandit.errors import MissingExtraError, NotFittedError, ParameterError
 
 torch = pytest.importorskip("torch")
 
-from treebandit.agents.neural_network import GradientNetwork  # noqa: E402
+from treebandit.models.network import GradientNetwork  # noqa: E402
 
 SHAPES = [((3, 5, 1), None), ((3, 5, 1), 4), ((3, 6, 4, 1), None), ((2, 5, 4, 3, 1), 3)]
 

@@ -14,7 +14,7 @@ from treebandit import (
     XGBoostTrees,
     play_round,
 )
-from treebandit.bandit import Candidates, Columns
+from treebandit.core import Candidates, Columns
 from treebandit.environments import Classification
 from treebandit.errors import NotFittedError, ParameterError
 

@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from treebandit.bandit import play_round
+from treebandit.core import play_round
 from treebandit.datasets import load
 from treebandit.datasets.labelled import encode
 from treebandit.environments import Classification

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treebandit.agents import TEUCB
-from treebandit.bandit import play_round
+from treebandit.core import play_round
 from treebandit.environments import Classification, Delayed, DescribedArms
 from treebandit.errors import InputError, ParameterError
 from treebandit.trees import HistogramForest

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from small_roads import SQUARE, network
 
-from treebandit.bandit import Environment, play_round
 from treebandit.checks import check_environment
+from treebandit.core import Environment, play_round
 from treebandit.datasets.roads import random_pairs, read_roads, roads_checksum
 from treebandit.environments import Delayed, Navigation
 from treebandit.environments.navigation import FINAL_TIME, INSTANCES, NAMES

@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from treebandit.bandit import play_round
+from treebandit.core import play_round
 from treebandit.environments import Classification
 from treebandit.errors import StudyError
 from treebandit.experiments.build import build_agent, build_environment

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.agents.arm_slots import ArmSlots
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.elimination import EliminationForest
-from treebandit.agents.history import History
-from treebandit.bandit import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import ArmsError, NotFittedError, ParameterError
+from treebandit.features.arm_index import ArmIndex
+from treebandit.models.history import History
 
 
 @dataclass(eq=False)
@@ -48,7 +48,7 @@ class BanditForest(BaseAgent):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_arguments()
-        self._slots = ArmSlots()
+        self._slots = ArmIndex()
         self._early = History()
         self._variables: _Variables | None = None
         self._forest: EliminationForest | None = None
@@ -147,7 +147,7 @@ class BanditForest(BaseAgent):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._slots = ArmSlots(state["labels"])
+        self._slots = ArmIndex(state["labels"])
         self._early = History.restored(state["early"])
         if state["forest"] is not None:
             self._variables = _Variables(*state["variables"])

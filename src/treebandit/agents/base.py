@@ -1,4 +1,4 @@
-"""What all agents share: the door for arrays, frames and candidates, the clock, and the file they live in."""
+"""What all agents share: the input checks for arrays, frames and candidates, the clock, and the file they live in."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from treebandit.agents import saving
-from treebandit.agents.door import Door
-from treebandit.bandit import Candidates, Estimate, Floats, Indices, Oracle
+from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle
 from treebandit.errors import NotFittedError, SavedFileError
+from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
 
 
@@ -31,7 +31,7 @@ class BaseAgent:
         self.clock = 0
         self.rebuild_seconds = 0.0
         self._decided = False
-        self._door = Door()
+        self._inputs = Inputs()
         self._random = np.random.default_rng(self.seed)
 
     def choose(self, contexts: Any, arms: Any = None, *, oracle: Oracle = best_arm) -> Indices:
@@ -41,7 +41,7 @@ class BaseAgent:
         arms: (n,) integers or strings; None where the contexts describe the arms already.
         oracle: scores -> feasible rows; `best_arm` (ties at random) picks one.
         """
-        candidates = self._door.enter(contexts, arms)
+        candidates = self._inputs.enter(contexts, arms)
         if oracle is best_arm:
             return best_arm(self.score(candidates), self._random)
         before = self.clock, self._decided, self._random.bit_generator.state
@@ -53,7 +53,7 @@ class BaseAgent:
 
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
-        self._door.check(candidates)
+        self._inputs.check(candidates)
         before = self.clock, self._decided
         self.clock += 1
         self._decided = True
@@ -68,23 +68,23 @@ class BaseAgent:
 
         contexts, arms: as in `choose`, the chosen rows only. rewards: one finite number per row.
         """
-        chosen, values, after = self._door.enter_to_learn(contexts, rewards, arms)
+        chosen, values, after = self._inputs.enter_to_learn(contexts, rewards, arms)
         if not len(values):
             return
         clock = self.clock
         if not self._decided:
             self.clock += len(values)
-        door, self._door = self._door, after
+        inputs, self._inputs = self._inputs, after
         try:
             self._learn(chosen, values)
         except BaseException:
-            self.clock, self._door = clock, door
+            self.clock, self._inputs = clock, inputs
             raise
 
     def estimate(self, contexts: Any, arms: Any = None) -> Estimate:
         """What the agent believes of each row: mean reward, variance of that mean, and the rows it rests on."""
-        candidates = self._door.enter(contexts, arms)
-        self._door.check(candidates)
+        candidates = self._inputs.enter(contexts, arms)
+        self._inputs.check(candidates)
         return self._estimate(candidates)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -112,7 +112,7 @@ class BaseAgent:
             "decided": self._decided,
             "rebuild_seconds": self.rebuild_seconds,
             "random": _plain(self._random.bit_generator.state),
-            "door": self._door.state(),
+            "inputs": self._inputs.state(),
             "own": self._state(),
         }
 
@@ -122,7 +122,7 @@ class BaseAgent:
         self._decided = bool(state["decided"])
         self.rebuild_seconds = float(state["rebuild_seconds"])
         self._random.bit_generator.state = state["random"]
-        self._door = Door.restored(state["door"])
+        self._inputs = Inputs.restored(state["inputs"])
         self._restore(state["own"])
 
     def _scores(self, candidates: Candidates) -> Floats:

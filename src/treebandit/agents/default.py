@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treebandit.agents.encoding import CategoryEncoding, Encoder
 from treebandit.agents.linear_scores import ArmRidges, LinearEncoder
 from treebandit.agents.tree_ensemble import TETS, RandomStart
-from treebandit.bandit import Candidates, Estimate, Features, Floats
+from treebandit.core import Candidates, Estimate, Features, Floats
 from treebandit.errors import ParameterError
-from treebandit.trees import ridge_kernels
+from treebandit.features.encoding import CategoryEncoding, Encoder
+from treebandit.models import ridge_kernels
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest
 from treebandit.trees.leaf_statistics import LeafStatistics

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Floats, Indices
+from treebandit.core import Floats, Indices
 
 Bits = NDArray[np.bool_]
 

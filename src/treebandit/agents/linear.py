@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from treebandit.agents.base import BaseAgent
-from treebandit.agents.ridge import DisjointRidge, Ridge, SharedRidge
-from treebandit.bandit import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import InputError, NotFittedError, ParameterError
-from treebandit.tables import OneHot
+from treebandit.features.frames import OneHot
+from treebandit.models.ridge import DisjointRidge, Ridge, SharedRidge
 
 _SMALLEST_RIDGE = 1e-8
 _RESCALE_GROWTH = 1.125

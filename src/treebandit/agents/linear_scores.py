@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.agents.encoding import ArmEncoding, Encoder
-from treebandit.bandit import Candidates, Columns, Features, Floats, Indices
-from treebandit.tables import OneHot, OneHotLayout
-from treebandit.trees import ridge_kernels as kernels
+from treebandit.core import Candidates, Columns, Features, Floats, Indices
+from treebandit.features.encoding import ArmEncoding, Encoder
+from treebandit.features.frames import OneHot, OneHotLayout
+from treebandit.models import ridge_kernels as kernels
 
 _RIDGE = 1.0
 #: Columns with more categories than this are numbers to trees and linear models alike.

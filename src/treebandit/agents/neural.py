@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treebandit.agents.arm_slots import ArmSlots
 from treebandit.agents.base import BaseAgent
-from treebandit.agents.history import History, Schedule
-from treebandit.agents.neural_network import GradientNetwork, load_torch, one_thread
-from treebandit.bandit import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import NotFittedError, ParameterError
-from treebandit.tables import OneHot
+from treebandit.features.arm_index import ArmIndex
+from treebandit.features.frames import OneHot
+from treebandit.models.history import History
+from treebandit.models.network import GradientNetwork, load_torch, one_thread
+from treebandit.models.schedule import Schedule
 
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
 _FARTHEST = 5.0
@@ -65,7 +66,7 @@ class _NeuralAgent(BaseAgent):
         self._history = History()
         self._scale: _Scale | None = None
         self._network: GradientNetwork | None = None
-        self._slots = ArmSlots()
+        self._slots = ArmIndex()
         self._level = 0
 
     def _check_arguments(self) -> None:
@@ -139,7 +140,7 @@ class _NeuralAgent(BaseAgent):
                 self._take_in(chosen)
         except BaseException:
             self._history.truncate(before)
-            self._slots = ArmSlots(labels)
+            self._slots = ArmIndex(labels)
             self._scale, self._network = kept[:2]
             self._generator.set_state(kept[2])
             raise
@@ -209,7 +210,7 @@ class _NeuralAgent(BaseAgent):
         torch = load_torch()
         self._history = History.restored(state["history"])
         self._level = int(state["level"])
-        self._slots = ArmSlots(state["labels"])
+        self._slots = ArmIndex(state["labels"])
         if state["scale"] is not None:
             self._scale = _Scale.restored(state["scale"])
             self._network = self._new_network(self._scale.width, state["network"]["blocks"])

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.agents.arm_slots import ArmSlots
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.linear import LinUCB
-from treebandit.bandit import Candidates, Estimate, Floats, Indices
+from treebandit.core import Candidates, Estimate, Floats, Indices
 from treebandit.errors import ArmsError, NotFittedError, ParameterError
+from treebandit.features.arm_index import ArmIndex
 
 
 @dataclass(eq=False)
@@ -86,7 +86,7 @@ class _ArmStatistics(BaseAgent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._slots = ArmSlots()
+        self._slots = ArmIndex()
         self._counts, self._means, self._squares = np.zeros((3, 1))
 
     def _index(self, counts: Floats, means: Floats, variances: Floats, plays: float) -> Floats:
@@ -136,7 +136,7 @@ class _ArmStatistics(BaseAgent):
         return {"labels": self._slots.labels, "statistics": statistics}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._slots = ArmSlots(state["labels"])
+        self._slots = ArmIndex(state["labels"])
         self._counts, self._means, self._squares = state["statistics"].copy()
 
 

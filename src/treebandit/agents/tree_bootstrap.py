@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from treebandit.agents.base import BaseAgent
-from treebandit.agents.encoding import CategoryEncoding, Encoder, check_encoding
-from treebandit.agents.history import History, Schedule
-from treebandit.bandit import Candidates, Columns, Estimate, Features, Floats
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats
 from treebandit.errors import NotFittedError, ParameterError
+from treebandit.features.encoding import CategoryEncoding, Encoder, check_encoding
+from treebandit.models.history import History
+from treebandit.models.schedule import Schedule
 from treebandit.trees.binned_paths import BinnedRows
 from treebandit.trees.bootstrap_paths import PathLearner, SortedRows
 from treebandit.trees.forest import Forest, TreeLearner

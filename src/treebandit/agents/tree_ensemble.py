@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit.agents.base import BaseAgent
-from treebandit.agents.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
-from treebandit.agents.history import History, Schedule
-from treebandit.bandit import Candidates, Estimate, Features, Floats
+from treebandit.core import Candidates, Estimate, Features, Floats
 from treebandit.errors import NotFittedError, ParameterError
+from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
+from treebandit.models.history import History
+from treebandit.models.schedule import Schedule
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
 from treebandit.trees.xgboost_trees import XGBoostTrees
@@ -153,7 +154,7 @@ class _TreeEnsembleAgent(BaseAgent):
         leaves.update(self._encode(chosen), rewards)
 
     def _all_rows(self) -> Candidates:
-        history, columns = self._history, self._door.columns
+        history, columns = self._history, self._inputs.columns
         assert columns is not None
         arms = history.arms
         return Candidates(history.contexts, None if arms is None else arms.astype(np.intp), columns)

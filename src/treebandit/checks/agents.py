@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.bandit import Agent, Candidates, Columns, Floats
 from treebandit.checks.contracts import Subject, check_description, run, same, subject
+from treebandit.core import Agent, Candidates, Columns, Floats
 from treebandit.errors import ArmsError, CheckError, NotFittedError, TreebanditError
 
 _ARMS, _FEATURES = 3, 4

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from treebandit.agents.simple import Uniform
-from treebandit.bandit import Columns, Environment, Floats, Indices, Outcome, Round, play_round
 from treebandit.checks.contracts import Subject, run, same, subject
+from treebandit.core import Columns, Environment, Floats, Indices, Outcome, Round, play_round
 from treebandit.errors import CheckError, TreebanditError
 
 _SMALLEST_REGRET = -1e-9

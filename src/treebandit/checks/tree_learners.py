@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from treebandit.bandit import Features, Floats
 from treebandit.checks.contracts import SEED, Subject, check_description, run, same, subject
+from treebandit.core import Features, Floats
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.leaf_statistics import LeafStatistics
 

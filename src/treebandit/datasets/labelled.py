@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Columns, Features, Indices
+from treebandit.core import Columns, Features, Indices
 from treebandit.errors import DataError, MissingExtraError
 
 try:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from treebandit.bandit import Columns, Floats, Indices
+from treebandit.core import Columns, Floats, Indices
 from treebandit.datasets.labelled import LabelledTable
 
 _SEED = 7

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from treebandit.bandit import Floats, Indices
+from treebandit.core import Floats, Indices
 from treebandit.errors import MissingExtraError, RoadsError
 
 if TYPE_CHECKING:

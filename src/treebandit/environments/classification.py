@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from treebandit.bandit import Candidates, Indices, Outcome, Round
+from treebandit.core import Candidates, Indices, Outcome, Round
 from treebandit.datasets import LabelledTable, load, read_labelled
 from treebandit.errors import InputError, ParameterError, ShapeError
 from treebandit.oracles import best_arm

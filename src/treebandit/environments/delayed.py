@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from treebandit.bandit import Candidates, Columns, Environment, Feedback, Indices, Outcome, Round
+from treebandit.core import Candidates, Columns, Environment, Feedback, Indices, Outcome, Round
 from treebandit.errors import InputError, ParameterError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from treebandit.bandit import Candidates, Columns, Features, Floats, Indices, Outcome, Round
+from treebandit.core import Candidates, Columns, Features, Floats, Indices, Outcome, Round
 from treebandit.datasets.roads import RoadNetwork, read_roads, roads_checksum, roads_folder
 from treebandit.environments.travel_times import DAY, TravelTimes
 from treebandit.errors import InputError, ParameterError, RoadsError

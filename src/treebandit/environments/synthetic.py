@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from treebandit.bandit import Candidates, Columns, Features, Floats, Indices, Oracle, Outcome, Round
+from treebandit.core import Candidates, Columns, Features, Floats, Indices, Oracle, Outcome, Round
 from treebandit.errors import InputError, ParameterError, ShapeError
 from treebandit.oracles import TopK, best_arm
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from treebandit.bandit import Floats, Indices
+from treebandit.core import Floats, Indices
 from treebandit.datasets.roads import RoadNetwork
 
 #: Seconds of a day.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from treebandit.bandit import Agent, Environment
+from treebandit.core import Agent, Environment
 from treebandit.errors import StudyError
 
 ROOMS = ("treebandit.agents", "treebandit.trees", "treebandit.environments", "treebandit.oracles")

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from treebandit.bandit import Floats
+from treebandit.core import Floats
 from treebandit.errors import SavedFileError
 from treebandit.experiments.spec import value_text
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from treebandit.bandit import Agent, Candidates, Environment, Floats, Indices, play_round
+from treebandit.core import Agent, Candidates, Environment, Floats, Indices, play_round
 from treebandit.errors import NotFittedError, StudyError
 from treebandit.experiments.build import build_agent, build_environment
 from treebandit.experiments.records import SCHEMA, RunRecord

@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from treebandit.bandit import Floats, Indices
+from treebandit.core import Floats, Indices
 from treebandit.reports.routes import RouteMap
 
 #: Shares of rounds up to which an edge has the colour and width beside.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from treebandit.bandit import Floats
+from treebandit.core import Floats
 from treebandit.environments.navigation import FINAL_TIME, Navigation
 from treebandit.environments.travel_times import DAY
 from treebandit.errors import InputError, RoadsError, StudyError

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from treebandit.bandit import Features, Floats
+from treebandit.core import Features, Floats
 from treebandit.trees.bootstrap_paths import PathLimits, draw_below, next_state
 
 #: Edges between the bins of a column; bin 0 holds missing values.

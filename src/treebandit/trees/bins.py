@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Features
+from treebandit.core import Features
 
 #: Codes are bytes, and the last one of a column may stand for missing values.
 MOST_BINS = 255

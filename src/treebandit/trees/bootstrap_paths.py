@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from treebandit.bandit import Features, Floats
+from treebandit.core import Features, Floats
 
 #: Values closer than this are not told apart, as in scikit-learn.
 _SAME = 1e-7

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from treebandit.bandit import Features, Floats
+from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.trees import kernels
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Features, Floats
+from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.trees import histogram_kernels as kernels
 from treebandit.trees.bins import MOST_BINS, BinnedFeatures

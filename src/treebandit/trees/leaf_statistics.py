@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Estimate, Features, Floats
+from treebandit.core import Estimate, Features, Floats
 from treebandit.errors import ParameterError, ShapeError
 from treebandit.trees import kernels
 from treebandit.trees.forest import Forest

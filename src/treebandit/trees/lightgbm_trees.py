@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.bandit import Features, Floats
+from treebandit.core import Features, Floats
 from treebandit.errors import MissingExtraError, ParameterError
 from treebandit.trees.forest import Forest, less_or_equal
 from treebandit.trees.limits import check_limits, check_options

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from treebandit.bandit import Estimate, Features, Floats
+from treebandit.core import Estimate, Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Features, Floats
+from treebandit.core import Features, Floats
 from treebandit.trees import kernels, settled_kernels
 from treebandit.trees.forest import Forest
 

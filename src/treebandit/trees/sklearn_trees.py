@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.bandit import Features, Floats
+from treebandit.core import Features, Floats
 from treebandit.trees.bootstrap_paths import PathLimits
 from treebandit.trees.forest import Forest, less_or_equal
 from treebandit.trees.limits import check_limits

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.bandit import Features, Floats
+from treebandit.core import Features, Floats
 from treebandit.errors import MissingExtraError
 from treebandit.trees import ubjson
 from treebandit.trees.forest import Forest

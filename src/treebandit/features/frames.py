@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Columns, Features, Indices
+from treebandit.core import Columns, Features, Indices
 from treebandit.errors import InputError, SavedFileError, ShapeError
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treebandit.bandit import Columns
+from treebandit.core import Columns
 from treebandit.errors import InputError, SavedFileError, ShapeError
-from treebandit.tables import OneHot, Table, is_frame
+from treebandit.features.frames import OneHot, Table, is_frame
 
 NAN = math.nan
 LIBRARIES = [pd.DataFrame, pl.DataFrame]
@@ -390,8 +390,8 @@ def test_frames_are_told_from_everything_else():
 
 def test_arrays_need_no_frame_library():
     code = (
-        "import sys, numpy as np; from treebandit.bandit import Columns;"
-        "from treebandit.tables import OneHot, is_frame;"
+        "import sys, numpy as np; from treebandit.core import Columns;"
+        "from treebandit.features.frames import OneHot, is_frame;"
         "assert not is_frame(np.eye(2)); OneHot(Columns((0, 2)))(np.zeros((2, 2), np.float32));"
         "print([name for name in ('narwhals', 'pandas', 'polars') if name in sys.modules])"
     )

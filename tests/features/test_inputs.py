@@ -7,7 +7,7 @@ import pytest
 from playing import make_agent, play
 
 from treebandit import TEUCB, ShortestPath
-from treebandit.bandit import Candidates, Columns
+from treebandit.core import Candidates, Columns
 from treebandit.errors import ArmsError, InputError, NoFeasibleChoiceError, NotFittedError, ShapeError
 
 ROWS = np.random.default_rng(0).normal(size=(3, 4))

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treebandit.agents.history import History, Schedule
-from treebandit.bandit import Candidates, Columns
+from treebandit.core import Candidates, Columns
 from treebandit.errors import ParameterError
+from treebandit.models.history import History
+from treebandit.models.schedule import Schedule
 
 
 def rows(n, d=3, arms=True, start=0):

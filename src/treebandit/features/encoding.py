@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treebandit.bandit import Columns, Features, Indices
+from treebandit.core import Columns, Features, Indices
 from treebandit.errors import ParameterError
-from treebandit.tables import OneHot
+from treebandit.features.frames import OneHot
 
 ArmEncoding = Literal["auto", "label", "one_hot", "none"]
 CategoryEncoding = Literal["codes", "one_hot"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from treebandit.bandit import Indices
+from treebandit.core import Indices
 
 
-class ArmSlots:
+class ArmIndex:
     """Slots 1, 2, ... in the order in which arms were met; slot 0 stands for every arm not met yet."""
 
     def __init__(self, labels: Indices | None = None) -> None:

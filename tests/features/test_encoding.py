@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from treebandit.agents.encoding import Encoder, check_encoding
-from treebandit.bandit import Columns
+from treebandit.core import Columns
 from treebandit.errors import ParameterError
+from treebandit.features.encoding import Encoder, check_encoding
 
 CONTEXTS = np.array([[0.5, 2.0], [np.nan, 0.0]], np.float32)
 COLUMNS = Columns((0, 3))

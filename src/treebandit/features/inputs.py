@@ -1,4 +1,4 @@
-"""The door: arrays, frames, rows, labels and rewards, checked and cast once, before anything changes."""
+"""Input checks: arrays, frames, rows, labels and rewards, checked and cast once, before anything changes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from treebandit.bandit import Candidates, Columns, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import ArmsError, InputError, ShapeError
-from treebandit.tables import Table, is_frame
+from treebandit.features.frames import Table, is_frame
 
 #: Whole numbers up to here have a 32-bit float of their own.
 _LARGEST_LABEL = 1 << 24
 _LARGEST_REWARD = float(np.finfo(np.float32).max)
 
 
-class Door:
+class Inputs:
     """Turns what a person gives into Candidates, and remembers what was given first: width, columns, arms or none.
 
-    Doors are replaced, not changed: learning rows gives the door to use from then on.
+    Inputs are replaced, not changed: learning rows gives those to use from then on.
     """
 
     __slots__ = ("columns", "labels", "table", "with_arms")
@@ -45,8 +45,10 @@ class Door:
             columns = self.columns or Columns.numeric(features.shape[1])
         return Candidates(features, codes, columns)
 
-    def enter_to_learn(self, contexts: Any, rewards: ArrayLike, arms: Any) -> tuple[Candidates, Floats, Door]:
-        """Chosen rows, their rewards, and the door to use from now on."""
+    def enter_to_learn(
+        self, contexts: Any, rewards: ArrayLike, arms: Any
+    ) -> tuple[Candidates, Floats, Inputs]:
+        """Chosen rows, their rewards, and the input checks to use from now on."""
         values = _rewards(rewards)
         chosen, after = (
             (contexts, self) if isinstance(contexts, Candidates) else self._entered(contexts, arms)
@@ -68,8 +70,8 @@ class Door:
             after.columns, after.with_arms = chosen.columns, chosen.arms is not None
         return chosen, values, after
 
-    def _entered(self, contexts: Any, arms: Any) -> tuple[Candidates, Door]:
-        """Rows to learn, and the door with what they bring that is new: categories, names of arms."""
+    def _entered(self, contexts: Any, arms: Any) -> tuple[Candidates, Inputs]:
+        """Rows to learn, and the input checks with what they bring that is new: categories, names of arms."""
         labels = dict(self.labels)
         codes = None if arms is None else self._codes(np.atleast_1d(np.asarray(arms)), labels)
         after = self
@@ -116,16 +118,16 @@ class Door:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> Door:
-        """The door that `state` described."""
-        door = cls()
+    def restored(cls, state: dict[str, Any]) -> Inputs:
+        """The input checks that `state` described."""
+        inputs = cls()
         if state["columns"] is not None:
             categories, names = state["columns"]
-            door.columns = Columns(tuple(categories), tuple(names))
-        door.with_arms = state["with_arms"]
-        door.table = None if state["table"] is None else Table.from_json(state["table"])
-        door.labels = dict(state["labels"])
-        return door
+            inputs.columns = Columns(tuple(categories), tuple(names))
+        inputs.with_arms = state["with_arms"]
+        inputs.table = None if state["table"] is None else Table.from_json(state["table"])
+        inputs.labels = dict(state["labels"])
+        return inputs
 
     def _codes(self, arms: Any, labels: dict[str, int]) -> Indices:
         """Arm labels as integers: their own, or codes for strings; new strings enter `labels` unless it is ours."""

@@ -1,17 +1,14 @@
-"""What an agent has seen, in arrays that grow; and when to rebuild from it."""
+"""What an agent has seen, in arrays that grow."""
 
 from __future__ import annotations
 
-import math
-import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.bandit import Candidates, Features, Floats
-from treebandit.errors import ParameterError, ShapeError
+from treebandit.core import Candidates, Features, Floats
+from treebandit.errors import ShapeError
 
 _FIRST_CAPACITY = 64
 _GROWTH = 1.125
@@ -100,36 +97,3 @@ def _grown(array: NDArray[Any], capacity: int, used: int) -> NDArray[Any]:
     grown = np.empty((capacity, *array.shape[1:]), array.dtype)
     grown[:used] = array[:used]
     return grown
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """When to rebuild: whenever `level(t)` has grown since the last rebuild.
-
-    factor: level is ⌈factor · ln t⌉ (paper, section 4.2: 8); every: it is ⌊t / every⌋; neither: it never grows.
-    """
-
-    factor: float | None = None
-    every: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Schedule:
-        """Read '8 ln t', 'every 100' or 'never'."""
-        words = str(text).strip().lower()
-        if words == "never":
-            return cls()
-        if match := re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*\*?\s*ln\s*\(?t\)?", words):
-            factor = float(match[1])
-            if factor > 0:
-                return cls(factor=factor)
-        if match := re.fullmatch(r"every\s+(\d+)", words):
-            every = int(match[1])
-            if every > 0:
-                return cls(every=every)
-        raise ParameterError(f"rebuild schedule {text!r}; write '8 ln t', 'every 100' or 'never'")
-
-    def level(self, t: int) -> int:
-        """The step count at time t >= 1."""
-        if self.factor is not None:
-            return math.ceil(self.factor * math.log(max(t, 1)))
-        return t // self.every if self.every else 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treebandit.bandit import Features, Floats, Indices
+from treebandit.core import Features, Floats, Indices
 from treebandit.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:

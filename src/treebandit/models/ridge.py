@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from treebandit.agents.arm_slots import ArmSlots
-from treebandit.bandit import Estimate, Floats, Indices
+from treebandit.core import Estimate, Floats, Indices
+from treebandit.features.arm_index import ArmIndex
 
 
 class Ridge(Protocol):
@@ -40,7 +40,7 @@ class DisjointRidge:
 
     def __init__(self, width: int, ridge: float) -> None:
         self._width, self._ridge = width, ridge
-        self._slots = ArmSlots()
+        self._slots = ArmIndex()
         self._reserve(1)
 
     def _reserve(self, slots: int) -> None:
@@ -143,7 +143,7 @@ class DisjointRidge:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self._slots = ArmSlots(state["labels"])
+        self._slots = ArmIndex(state["labels"])
         self._reserve(len(self._slots))
         for mine, saved in zip(self._arrays(), state["arrays"], strict=True):
             mine[...] = saved
@@ -158,7 +158,7 @@ class SharedRidge:
 
     def __init__(self, width: int, ridge: float) -> None:
         self._width, self._ridge = width, ridge
-        self._slots = ArmSlots()
+        self._slots = ArmIndex()
         self._gram = np.zeros((width, width))
         self._moment = np.zeros(width)
         self._inverse = np.eye(width) / ridge
@@ -253,7 +253,7 @@ class SharedRidge:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self._slots = ArmSlots(state["labels"])
+        self._slots = ArmIndex(state["labels"])
         for name, value in state.items():
             if name != "labels":
                 setattr(self, f"_{name}", value)

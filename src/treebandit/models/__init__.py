@@ -1,0 +1,1 @@
+"""Reward models: what a row will pay, and how sure that is."""

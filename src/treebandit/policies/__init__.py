@@ -1,0 +1,1 @@
+"""Policies: how an estimate becomes a choice, and with which probability."""

@@ -1,0 +1,19 @@
+"""Every shipped agent chooses and earns what its golden digest says; `tests/golden/agents.py` writes them anew."""
+
+import json
+
+import pytest
+from golden.agents import DIGESTS, cases, key, play
+
+EXPECTED = json.loads(DIGESTS.read_text())
+
+
+@pytest.mark.parametrize(("name", "environment", "seed"), list(cases()))
+def test_choices_and_rewards_are_as_recorded(name, environment, seed):
+    digest, regret = play(name, environment, seed)
+    recorded, before = EXPECTED[key(name, environment, seed)]
+    assert digest == recorded, f"regret after 300 rounds was {before}, now {regret}"
+
+
+def test_every_digest_belongs_to_a_case():
+    assert set(EXPECTED) == {key(*case) for case in cases()}
