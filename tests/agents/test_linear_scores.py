@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from treebandit.agents.linear_scores import LinearEncoder
+from treebandit.models.linear_scores import LinearEncoder
 from treebandit.core import Candidates, Columns
 
 COLUMNS = Columns((0, 0, 3))

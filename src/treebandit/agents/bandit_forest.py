@@ -15,6 +15,10 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import ArmsError, NotFittedError, ParameterError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
+from treebandit.models.model import Commit, copy_of
+
+
+_Parts = tuple[ArmIndex, "_Variables | None", EliminationForest | None, float]
 
 
 @dataclass(eq=False)
@@ -22,7 +26,7 @@ class BanditForest(BaseAgent):
     """Successive elimination in trees: a node plays arms in turn until one variable is left to split on, a leaf
     until one arm is left; the arm played is the one that most trees vote for.
 
-    Rewards are taken to lie in [0, 1], as the confidence radii need it.
+    The confidence radii are made for rewards in [0, 1].
 
     n_trees: L. min_depth, max_depth: each tree has a depth drawn from this range.
     variable_share: how many of the variables not used above a node are drawn for it.
@@ -31,6 +35,7 @@ class BanditForest(BaseAgent):
     radius: multiplies the confidence radii; 1 is the paper's analysis, less is bolder.
     n_bins, bin_rows: numbers become n_bins - 1 variables 'above this quantile' of the first `bin_rows` rows, in
         which arms are drawn at random; categories become one variable each.
+    standardise: rewards are shares of the range seen so far; False, they are taken as they are.
     """
 
     n_trees: int = 100
@@ -43,13 +48,16 @@ class BanditForest(BaseAgent):
     radius: float = 0.2
     n_bins: int = 5
     bin_rows: int = 100
+    standardise: bool = True
     seed: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_arguments()
-        self._slots = ArmIndex()
+        self._arms = ArmIndex()
         self._early = History()
+        #: Least and greatest reward so far, and the one that counts as 0.
+        self._range, self._least = (math.inf, -math.inf), 0.0
         self._variables: _Variables | None = None
         self._forest: EliminationForest | None = None
 
@@ -79,7 +87,7 @@ class BanditForest(BaseAgent):
         if self._forest is None or self._variables is None:
             return self._random.random(len(candidates))
         rivals, place = np.unique(arms, return_inverse=True)
-        slots = self._slots.find(rivals)
+        slots = self._arms.find(rivals)
         bits = self._variables(candidates.contexts)
         if (bits == bits[0]).all():
             return self._forest.votes(bits[0], slots, self.clock)[place]
@@ -87,38 +95,66 @@ class BanditForest(BaseAgent):
         votes = np.stack([self._forest.votes(row, slots, self.clock) for row in contexts])
         return votes[which.ravel(), place]
 
-    def _learn(self, chosen: Candidates, rewards: Floats) -> None:
+    def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         arms = self._need_arms(chosen)
-        if self._forest is None or self._variables is None:
-            self._early.append(chosen, rewards)
-            if len(self._early) >= self.bin_rows or all(chosen.columns.categories):
-                self._start(chosen.columns)
-            return
-        self._take_in(self._variables(chosen.contexts), arms, rewards)
+        random = copy_of(self._random)
+        least, greatest = self._range
+        seen = min(least, float(rewards.min())), max(greatest, float(rewards.max()))
+        early, parts = self._early, (self._arms, self._variables, self._forest, self._least)
+        if self._forest is not None and self._variables is not None:
+            parts = self._grown(self._forest.copy(), self._variables, chosen, arms, rewards, seen, random)
+        else:
+            early = self._early.appended(chosen, rewards)
+            if len(early) >= self.bin_rows or all(chosen.columns.categories):
+                parts, early = self._planted(early, chosen.columns, seen, random), History()
 
-    def _start(self, columns: Columns) -> None:
-        """Fix the variables by the rows seen so far, plant the trees, and let them learn these rows."""
-        early, self._early = self._early, History()
-        assert early.arms is not None
-        self._variables = _Variables.found(columns, early.contexts, self.n_bins)
-        self._forest = EliminationForest(
-            n_variables=len(self._variables),
-            depths=self._random.integers(self.min_depth, self.max_depth, self.n_trees, endpoint=True),
-            epsilons=self._random.uniform(self.min_epsilon, self.max_epsilon, self.n_trees),
+        def commit() -> None:
+            self._arms, self._variables, self._forest, self._least = parts
+            self._early, self._range = early, seen
+            self._random.bit_generator.state = random.bit_generator.state
+
+        return commit
+
+    def _planted(
+        self, early: History, columns: Columns, seen: tuple[float, float], random: np.random.Generator
+    ) -> _Parts:
+        """Variables fixed by the rows seen so far, and trees that have learned these rows."""
+        rows = early.rows(columns)
+        assert rows.arms is not None
+        variables = _Variables.found(columns, early.contexts, self.n_bins)
+        forest = EliminationForest(
+            n_variables=len(variables),
+            depths=random.integers(self.min_depth, self.max_depth, self.n_trees, endpoint=True),
+            epsilons=random.uniform(self.min_epsilon, self.max_epsilon, self.n_trees),
             variable_share=self.variable_share,
             delta=self.delta,
             radius=self.radius,
-            random=self._random,
+            random=random,
         )
-        bits = self._variables(early.contexts)
-        self._take_in(bits, early.arms.astype(np.intp), early.rewards.astype(np.float64))
+        zero = seen[0] if self.standardise else 0.0
+        return self._grown(forest, variables, rows, rows.arms, early.rewards, seen, random, least=zero)
 
-    def _take_in(self, bits: NDArray[np.bool_], arms: Indices, rewards: Floats) -> None:
-        assert self._forest is not None
-        slots = self._slots.meet(arms)
-        self._forest.widen(len(self._slots))
-        for row, slot, reward in zip(bits, slots, rewards, strict=True):
-            self._forest.learn(row, slot, float(reward), self._random)
+    def _grown(
+        self,
+        forest: EliminationForest,
+        variables: _Variables,
+        rows: Candidates,
+        arms: Indices,
+        rewards: Floats,
+        seen: tuple[float, float],
+        random: np.random.Generator,
+        *,
+        least: float | None = None,
+    ) -> _Parts:
+        """The parts after `forest`, which nobody else uses, has learned these rows."""
+        least = self._least if least is None else least
+        unit = (seen[1] - seen[0] if self.standardise else 1.0) or 1.0
+        index = ArmIndex(self._arms.labels)
+        slots = index.meet(arms)
+        forest.widen(len(index))
+        for row, slot, reward in zip(variables(rows.contexts), slots, rewards, strict=True):
+            forest.learn(row, slot, float(reward) - least, random, unit=unit)
+        return index, variables, forest, least
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         arms = self._need_arms(candidates)
@@ -127,10 +163,11 @@ class BanditForest(BaseAgent):
                 f"no trees yet: {len(self._early)} rows learned, and {self.bin_rows} are needed to bin the numbers; "
                 "learn more rows before asking for an estimate"
             )
-        slots = self._slots.find(arms)
+        slots = self._arms.find(arms)
         rows = zip(self._variables(candidates.contexts), slots, strict=True)
         mean, variance, count = np.array([self._forest.estimate(bits, slot) for bits, slot in rows]).T
-        return Estimate(mean, variance, count)
+        unit = (self._range[1] - self._range[0] if self.standardise else 1.0) or 1.0
+        return Estimate(self._least + mean, variance * unit**2, count)
 
     def _need_arms(self, candidates: Candidates) -> Indices:
         if candidates.arms is None:
@@ -140,15 +177,18 @@ class BanditForest(BaseAgent):
     def _state(self) -> dict[str, Any]:
         started = self._forest is not None and self._variables is not None
         return {
-            "labels": self._slots.labels,
+            "labels": self._arms.labels,
+            "range": [*self._range, self._least],
             "early": self._early.state(),
             "variables": self._variables.state() if started and self._variables else None,
             "forest": self._forest.state() if started and self._forest else None,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._slots = ArmIndex(state["labels"])
+        self._arms = ArmIndex(state["labels"])
         self._early = History.restored(state["early"])
+        least, greatest, self._least = (float(value) for value in state["range"])
+        self._range = least, greatest
         if state["forest"] is not None:
             self._variables = _Variables(*state["variables"])
             self._forest = EliminationForest.restored(

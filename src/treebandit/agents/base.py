@@ -1,38 +1,52 @@
-"""What all agents share: the input checks for arrays, frames and candidates, the clock, and the file they live in."""
+"""What all agents share: input checks, the clock, safety against interruptions and threads, saving."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from treebandit.agents import saving
 from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle
-from treebandit.errors import NotFittedError, SavedFileError
+from treebandit.errors import NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
+
+_Decided = TypeVar("_Decided")
 
 
 class BaseAgent:
     """An agent for tables: subclasses are dataclasses whose fields describe them completely.
 
-    A subclass writes `_scores(candidates)` and `_learn(chosen, rewards)`, and, for what it keeps, `_state` and
+    A subclass writes `_scores(candidates)` and `_prepared(chosen, rewards, t=...)`, and, for what it keeps, `_state` and
     `_restore`. The base checks every input before anything changes, counts the rounds (`clock`, t in the paper:
     one per decision, and one per row learned before the first decision), and saves and loads.
+
+    Every method may be called from any thread: one caller at a time. An exception, Ctrl-C included, at any moment
+    leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and learning
+    prepares all changes before it makes any, so that making them can be repeated.
     """
 
     seed: int | None
-    #: Wall seconds spent rebuilding models so far.
-    rebuild_seconds: float
 
     def __post_init__(self) -> None:
         self.clock = 0
-        self.rebuild_seconds = 0.0
         self._decided = False
         self._inputs = Inputs()
         self._random = np.random.default_rng(self.seed)
+        self._lock = threading.RLock()
+        #: What brings a call that was cut short to an end: undoes a decision, completes learning.
+        self._unfinished: Callable[[], None] | None = None
+
+    @property
+    def rebuild_seconds(self) -> float:
+        """Wall seconds spent rebuilding models so far."""
+        return 0.0
 
     def choose(self, contexts: Any, arms: Any = None, *, oracle: Oracle = best_arm) -> Indices:
         """The rows to play.
@@ -41,55 +55,47 @@ class BaseAgent:
         arms: (n,) integers or strings; None where the contexts describe the arms already.
         oracle: scores -> feasible rows; `best_arm` (ties at random) picks one.
         """
-        candidates = self._inputs.enter(contexts, arms)
-        if oracle is best_arm:
-            return best_arm(self.score(candidates), self._random)
-        before = self.clock, self._decided, self._random.bit_generator.state
-        try:
-            return oracle(self.score(candidates))
-        except Exception:
-            self.clock, self._decided, self._random.bit_generator.state = before
-            raise
+        self._refuse_nested("choose")
+        with self._lock:
+            self._finish()
+            candidates = self._inputs.enter(contexts, arms)
+            return self._decide(candidates, partial(self._choice, oracle))
 
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
-        self._inputs.check(candidates)
-        before = self.clock, self._decided
-        self.clock += 1
-        self._decided = True
-        try:
-            return self._scores(candidates)
-        except BaseException:
-            self.clock, self._decided = before
-            raise
+        self._refuse_nested("score")
+        with self._lock:
+            self._finish()
+            self._inputs.check(candidates)
+            return self._decide(candidates, self._scores)
 
     def learn(self, contexts: Any, rewards: ArrayLike, arms: Any = None) -> None:
         """Take in rows and their rewards, any number of them, at any time after they were chosen.
 
         contexts, arms: as in `choose`, the chosen rows only. rewards: one finite number per row.
         """
-        chosen, values, after = self._inputs.enter_to_learn(contexts, rewards, arms)
-        if not len(values):
-            return
-        clock = self.clock
-        if not self._decided:
-            self.clock += len(values)
-        inputs, self._inputs = self._inputs, after
-        try:
-            self._learn(chosen, values)
-        except BaseException:
-            self.clock, self._inputs = clock, inputs
-            raise
+        self._refuse_nested("learn")
+        with self._lock:
+            self._finish()
+            self._unfinished = self._prepared_learning(contexts, rewards, arms)
+            self._finish()
 
     def estimate(self, contexts: Any, arms: Any = None) -> Estimate:
         """What the agent believes of each row: mean reward, variance of that mean, and the rows it rests on."""
-        candidates = self._inputs.enter(contexts, arms)
-        self._inputs.check(candidates)
-        return self._estimate(candidates)
+        nested = self._is_nested()
+        with self._lock:
+            if not nested:
+                self._finish()
+            candidates = self._inputs.enter(contexts, arms)
+            self._inputs.check(candidates)
+            return self._estimate(candidates)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to one file: a zip of arrays and JSON."""
-        saving.write(path, description=saving.describe(self), state=self._whole_state())
+        self._refuse_nested("save")
+        with self._lock:
+            self._finish()
+            saving.write(path, description=saving.describe(self), state=self._whole_state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -106,11 +112,73 @@ class BaseAgent:
             raise SavedFileError(f"{path} does not hold a whole agent ({error!r}); save it again") from error
         return agent
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All members but the lock, for copies and for other processes."""
+        with self._lock:
+            self._finish()
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, members: dict[str, Any]) -> None:
+        vars(self).update(members)
+        self._lock = threading.RLock()
+
+    def _is_nested(self) -> bool:
+        """Whether this thread is inside another call already, as an oracle is."""
+        return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]
+
+    def _refuse_nested(self, method: str) -> None:
+        if self._is_nested():
+            raise TreebanditError(
+                f"{method} was called while this agent decides, from inside its oracle; let the oracle only choose rows"
+            )
+
+    def _finish(self) -> None:
+        """Bring to an end what an earlier call left unfinished."""
+        if self._unfinished is not None:
+            self._unfinished()
+            self._unfinished = None
+
+    def _decide(self, candidates: Candidates, decide: Callable[[Candidates], _Decided]) -> _Decided:
+        """One decision: the clock goes on by one; nothing has changed where it fails.
+
+        Scoring may assign members of the agent, and advance its random stream, but change none of them in place.
+        """
+        before, random = vars(self).copy(), self._random.bit_generator.state
+        self._unfinished = partial(self._undo, before, random)
+        try:
+            self.clock += 1
+            self._decided = True
+            decision = decide(candidates)
+        except BaseException:
+            self._finish()
+            raise
+        self._unfinished = None
+        return decision
+
+    def _choice(self, oracle: Oracle, candidates: Candidates) -> Indices:
+        scores = self._scores(candidates)
+        return best_arm(scores, self._random) if oracle is best_arm else oracle(scores)
+
+    def _undo(self, members: dict[str, Any], random: Any) -> None:
+        self._random.bit_generator.state = random
+        vars(self).update(members)
+
+    def _prepared_learning(self, contexts: Any, rewards: ArrayLike, arms: Any) -> Callable[[], None] | None:
+        """All that learning may fail in; what it returns makes the changes, and may be called again."""
+        chosen, values, inputs = self._inputs.enter_to_learn(contexts, rewards, arms)
+        if not len(values):
+            return None
+        clock = self.clock if self._decided else self.clock + len(values)
+        return partial(self._complete, self._prepared(chosen, values, t=clock), inputs, clock)
+
+    def _complete(self, commit: Callable[[], None], inputs: Inputs, clock: int) -> None:
+        commit()
+        self._inputs, self.clock = inputs, clock
+
     def _whole_state(self) -> dict[str, Any]:
         return {
             "clock": self.clock,
             "decided": self._decided,
-            "rebuild_seconds": self.rebuild_seconds,
             "random": _plain(self._random.bit_generator.state),
             "inputs": self._inputs.state(),
             "own": self._state(),
@@ -120,7 +188,6 @@ class BaseAgent:
         """Take up the whole state of an agent that was made with the same arguments."""
         self.clock = int(state["clock"])
         self._decided = bool(state["decided"])
-        self.rebuild_seconds = float(state["rebuild_seconds"])
         self._random.bit_generator.state = state["random"]
         self._inputs = Inputs.restored(state["inputs"])
         self._restore(state["own"])
@@ -128,8 +195,13 @@ class BaseAgent:
     def _scores(self, candidates: Candidates) -> Floats:
         raise NotImplementedError
 
-    def _learn(self, chosen: Candidates, rewards: Floats) -> None:
-        raise NotImplementedError
+    def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Callable[[], None]:
+        """All that learning these rows may fail in, at time t; what it returns makes the changes.
+
+        Nothing of the agent may change here. The function returned cannot fail, and may be called again where it was
+        cut short.
+        """
+        return partial(self._learn, chosen, rewards)  # SHIM until linear follows
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         raise NotFittedError(f"{type(self).__name__} keeps no estimate of rewards; use score or choose")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ class EliminationForest:
     An open node has a stump: `sums[stump, arm, variable]`, rewards of an arm where the variable is 1, and
     `open[stump]`, the variables not eliminated. A split node has a variable and two children. A leaf, at the
     tree's depth, has neither, and `left[node]` are the arms not eliminated there.
-    Arms are columns; column 0 stands for arms not met: no plays, not eliminated.
+    Arms are columns; column 0 is that of every arm not seen yet: no plays, not eliminated.
     """
 
     def __init__(
@@ -54,6 +55,14 @@ class EliminationForest:
     ) -> None:
         self._n_variables, self._depths, self._epsilons = variables, depths, epsilons
         self._share, self._delta, self._radius = share, delta, radius
+
+    def copy(self) -> Self:
+        """A forest that changes on its own from here on."""
+        twin = copy(self)
+        twin._free = list(self._free)
+        for name in (*_NODE_ARRAYS, *_STUMP_ARRAYS):
+            setattr(twin, f"_{name}", getattr(self, f"_{name}").copy())
+        return twin
 
     def widen(self, arms: int) -> None:
         """Make room for this many columns of arms."""
@@ -87,8 +96,10 @@ class EliminationForest:
             picks = np.where(many > 0, picks, means.argmax(axis=1))
         return np.bincount(picks, minlength=len(slots)) / len(nodes)
 
-    def learn(self, bits: Bits, slot: np.intp, reward: float, random: np.random.Generator) -> None:
-        """Take in one play of an arm: every tree learns it, whoever voted for it."""
+    def learn(
+        self, bits: Bits, slot: np.intp, reward: float, random: np.random.Generator, *, unit: float = 1.0
+    ) -> None:
+        """Take in one play of an arm: every tree learns it, whoever voted for it. Rewards lie in [0, unit]."""
         nodes = self.paths(bits)
         self._plays[nodes, slot] += 1.0
         self._totals[nodes, slot] += reward
@@ -98,8 +109,8 @@ class EliminationForest:
         # A round of arms is complete where this one was the least played.
         least = np.where(self._left[nodes, 1:], self._plays[nodes, 1:], np.inf).min(axis=1)
         complete = self._plays[nodes, slot] == least
-        self._eliminate_arms(nodes[complete & (stumps < 0)])
-        for node in self._eliminate_variables(nodes[complete & (stumps >= 0)]):
+        self._eliminate_arms(nodes[complete & (stumps < 0)], unit)
+        for node in self._eliminate_variables(nodes[complete & (stumps >= 0)], unit):
             self._split(node, random)
 
     def _radii(self, plays: Floats, hypotheses: float | Floats) -> Floats:
@@ -108,7 +119,7 @@ class EliminationForest:
         radii: Floats = self._radius * np.sqrt(np.log(chances * plays**2) / (2.0 * plays))
         return radii
 
-    def _eliminate_arms(self, nodes: Indices) -> None:
+    def _eliminate_arms(self, nodes: Indices, unit: float) -> None:
         """Arms whose mean is surely lower than that of the best, or lower by nearly ε, leave these leaves."""
         if not len(nodes):
             return
@@ -116,15 +127,15 @@ class EliminationForest:
         means = np.where(left, self._totals[nodes, 1:] / plays, -np.inf)
         radii = self._radii(plays, plays.shape[1])
         best = means.argmax(axis=1)[:, None]
-        gaps = np.take_along_axis(means, best, 1) - means + self._epsilons[self._tree[nodes]][:, None]
+        gaps = (np.take_along_axis(means, best, 1) - means) / unit + self._epsilons[self._tree[nodes]][:, None]
         left &= gaps < radii + np.take_along_axis(radii, best, 1)
         np.put_along_axis(left, best, True, 1)
         self._left[nodes, 1:] = left
 
-    def _eliminate_variables(self, nodes: Indices) -> Indices:
+    def _eliminate_variables(self, nodes: Indices, unit: float) -> Indices:
         """Variables surely worse to split on than the best leave these open nodes; those with one left return.
 
-        A variable is worth Σ_v max_arm E[reward of arm · 1(variable = v)].
+        The gain of a split on a variable is Σ_v max_arm E[reward of arm · 1(variable = v)].
         """
         if not len(nodes):
             return nodes
@@ -134,12 +145,12 @@ class EliminationForest:
         zeros = (self._totals[nodes, 1:] / plays)[:, :, None] - ones
         arms = plays.shape[1]
         radii = self._radii(plays, arms * self._n_variables * self._depths[trees][:, None])
-        worth = ones.max(axis=1) + zeros.max(axis=1)
+        gain = (ones.max(axis=1) + zeros.max(axis=1)) / unit
         radius = np.take_along_axis(radii, ones.argmax(axis=1), 1)
         radius += np.take_along_axis(radii, zeros.argmax(axis=1), 1)
         still = self._open[stumps]
-        best = np.where(still, worth, -np.inf).argmax(axis=1)[:, None]
-        gaps = np.take_along_axis(worth, best, 1) - worth + self._epsilons[trees][:, None]
+        best = np.where(still, gain, -np.inf).argmax(axis=1)[:, None]
+        gaps = np.take_along_axis(gain, best, 1) - gain + self._epsilons[trees][:, None]
         still &= gaps < radius + np.take_along_axis(radius, best, 1)
         np.put_along_axis(still, best, True, 1)
         self._open[stumps] = still
@@ -197,7 +208,7 @@ class EliminationForest:
     def estimate(self, bits: Bits, slot: np.intp) -> tuple[float, float, float]:
         """Mean over trees of the arm's mean reward here, the largest variance it can have, and its plays.
 
-        A node where the arm was not played yet leaves the word to the one above it. Rewards in [0, 1] have a
+        A node where the arm was not played yet takes the value of the one above it. Rewards in [0, 1] have a
         variance of at most 1/4.
         """
         nodes = self.paths(bits)

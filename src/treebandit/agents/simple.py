@@ -10,9 +10,10 @@ import numpy as np
 
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.linear import LinUCB
-from treebandit.core import Candidates, Estimate, Floats, Indices
-from treebandit.errors import ArmsError, NotFittedError, ParameterError
-from treebandit.features.arm_index import ArmIndex
+from treebandit.core import Candidates, Estimate, Floats
+from treebandit.errors import NotFittedError, ParameterError
+from treebandit.models.arm_means import ArmMeans, ArmStatistics
+from treebandit.models.model import Commit
 
 
 @dataclass(eq=False)
@@ -24,8 +25,8 @@ class Uniform(BaseAgent):
     def _scores(self, candidates: Candidates) -> Floats:
         return self._random.random(len(candidates))
 
-    def _learn(self, chosen: Candidates, rewards: Floats) -> None:
-        return None
+    def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
+        return _nothing
 
 
 @dataclass(eq=False)
@@ -43,7 +44,8 @@ class EpsilonGreedy(BaseAgent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.epsilon <= 1:
+        plain = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
+        if not (plain and 0 <= self.epsilon <= 1):
             raise ParameterError(f"epsilon={self.epsilon!r}; expected a probability from 0 to 1")
         if not isinstance(self.agent, BaseAgent):
             raise ParameterError(
@@ -63,12 +65,16 @@ class EpsilonGreedy(BaseAgent):
         scores = self._random.random(len(candidates))
         return scores if advice is None or self._random.random() < self.epsilon else advice
 
-    def _learn(self, chosen: Candidates, rewards: Floats) -> None:
-        self._adviser.learn(chosen, rewards)
-        self.rebuild_seconds = self._adviser.rebuild_seconds
+    def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
+        return self._adviser._prepared_learning(chosen, rewards, None) or _nothing
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         return self._adviser.estimate(candidates)
+
+    @property
+    def rebuild_seconds(self) -> float:
+        """Wall seconds that the other agent spent rebuilding models."""
+        return self._adviser.rebuild_seconds
 
     def _state(self) -> dict[str, Any]:
         return {"adviser": self._adviser._whole_state(), "adviser_seed": self._adviser.seed}
@@ -79,94 +85,96 @@ class EpsilonGreedy(BaseAgent):
 
 
 @dataclass(eq=False)
-class _ArmStatistics(BaseAgent):
-    """Mean and spread of each arm's rewards, whatever the contexts, and an index that a subclass writes."""
+class _IndexAgent(BaseAgent):
+    """Plays the arm of greatest index, whatever the contexts; a subclass writes the index."""
 
     seed: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._slots = ArmIndex()
-        self._counts, self._means, self._squares = np.zeros((3, 1))
+        self._model = self._new_model()
 
-    def _index(self, counts: Floats, means: Floats, variances: Floats, plays: float) -> Floats:
-        """The index of arms with these statistics, (n,), after `plays` plays; NaN for one to be tried first."""
+    def _new_model(self) -> ArmMeans:
+        raise NotImplementedError
+
+    def _index(self, seen: ArmStatistics) -> Floats:
+        """The index of arms with these statistics, (n,); NaN for one to be tried first."""
         raise NotImplementedError
 
     def _scores(self, candidates: Candidates) -> Floats:
-        slots = self._slots.find(self._need_arms(candidates))
-        counts, plays = self._counts[slots], float(self._counts.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
-            index = self._index(counts, self._means[slots], self._squares[slots] / counts, plays)
+            index = self._index(self._model.statistics(candidates))
         first = np.isnan(index)
         if first.any():
             index[first] = np.max(index, where=~first, initial=0.0) + 1.0
         return index
 
-    def _learn(self, chosen: Candidates, rewards: Floats) -> None:
-        slots = self._slots.meet(self._need_arms(chosen))
-        room = len(self._slots) - len(self._counts)
-        if room > 0:
-            self._counts, self._means, self._squares = (
-                np.pad(array, (0, room)) for array in (self._counts, self._means, self._squares)
-            )
-        for slot, reward in zip(slots, rewards, strict=True):
-            self._counts[slot] += 1.0
-            error = reward - self._means[slot]
-            self._means[slot] += error / self._counts[slot]
-            self._squares[slot] += error * (reward - self._means[slot])
+    def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
+        return self._model.prepared(chosen, rewards, t=t, random=self._random)
 
     def _estimate(self, candidates: Candidates) -> Estimate:
-        slots = self._slots.find(self._need_arms(candidates))
-        if not len(self._slots.labels):
-            raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
-        counts = self._counts[slots]
-        variance = self._squares[slots] / np.maximum(counts - 1.0, 1.0) / np.maximum(counts, 1.0)
-        return Estimate(self._means[slots], variance, counts)
-
-    def _need_arms(self, candidates: Candidates) -> Indices:
-        if candidates.arms is None:
-            raise ArmsError(
-                f"{type(self).__name__} keeps one value per arm and was given no arms; give `arms`, one label per row"
-            )
-        return candidates.arms
+        return self._model.estimate(candidates)
 
     def _state(self) -> dict[str, Any]:
-        statistics = np.stack([self._counts, self._means, self._squares])
-        return {"labels": self._slots.labels, "statistics": statistics}
+        return self._model.state()
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._slots = ArmIndex(state["labels"])
-        self._counts, self._means, self._squares = state["statistics"].copy()
+        self._model.restore(state)
 
 
 @dataclass(eq=False)
-class UCB1(_ArmStatistics):
-    """UCB1 (Auer et al. 2002): x̄ + √(2 ln n / n_j) after n plays, n_j of them of arm j; rewards in [0, 1]."""
+class UCB1(_IndexAgent):
+    """UCB1 (Auer et al. 2002): x̄ + √(2 ln n / n_j) after n plays, n_j of them of arm j.
 
-    def _index(self, counts: Floats, means: Floats, variances: Floats, plays: float) -> Floats:
-        index: Floats = means + np.sqrt(2.0 * math.log(max(plays, 1.0)) / counts)
-        return np.where(counts > 0, index, np.nan)
-
-
-@dataclass(eq=False)
-class UCB1Tuned(_ArmStatistics):
-    """UCB1-Tuned (Auer et al. 2002): x̄ + √(ln n / n_j · min(1/4, s² + √(2 ln n / n_j))); rewards in [0, 1]."""
-
-    def _index(self, counts: Floats, means: Floats, variances: Floats, plays: float) -> Floats:
-        share = math.log(max(plays, 1.0)) / counts
-        index: Floats = means + np.sqrt(share * np.minimum(0.25, variances + np.sqrt(2.0 * share)))
-        return np.where(counts > 0, index, np.nan)
-
-
-@dataclass(eq=False)
-class UCB1Normal(_ArmStatistics):
-    """UCB1-Normal (Auer et al. 2002): x̄ + √(16 s² ln(n-1) / n_j) in round n, s² the sample variance (ddof 1).
-
-    An arm played fewer than ⌈8 ln n⌉ times, or fewer than twice, comes first.
+    standardise: rewards are shares of the range seen so far, since the rule is made for rewards in [0, 1]; False, they
+        are taken as they are.
     """
 
-    def _index(self, counts: Floats, means: Floats, variances: Floats, plays: float) -> Floats:
-        sample_variances = variances * counts / (counts - 1.0)
-        index: Floats = means + np.sqrt(16.0 * sample_variances * math.log(max(plays, 1.0)) / counts)
-        return np.where(counts >= max(math.ceil(8.0 * math.log(plays + 1.0)), 2), index, np.nan)
+    standardise: bool = True
+
+    def _new_model(self) -> ArmMeans:
+        return ArmMeans(unit_range=self.standardise)
+
+    def _index(self, seen: ArmStatistics) -> Floats:
+        index: Floats = seen.means + np.sqrt(2.0 * math.log(max(seen.plays, 1.0)) / seen.counts)
+        return np.where(seen.counts > 0, index, np.nan)
+
+
+@dataclass(eq=False)
+class UCB1Tuned(_IndexAgent):
+    """UCB1-Tuned (Auer et al. 2002): x̄ + √(ln n / n_j · min(1/4, s² + √(2 ln n / n_j))).
+
+    standardise: as in UCB1.
+    """
+
+    standardise: bool = True
+
+    def _new_model(self) -> ArmMeans:
+        return ArmMeans(unit_range=self.standardise)
+
+    def _index(self, seen: ArmStatistics) -> Floats:
+        share = math.log(max(seen.plays, 1.0)) / seen.counts
+        width = np.minimum(0.25, seen.variances + np.sqrt(2.0 * share))
+        index: Floats = seen.means + np.sqrt(share * width)
+        return np.where(seen.counts > 0, index, np.nan)
+
+
+@dataclass(eq=False)
+class UCB1Normal(_IndexAgent):
+    """UCB1-Normal (Auer et al. 2002): x̄ + √(16 s² ln(n-1) / n_j) in round n, s² the sample variance (ddof 1).
+
+    An arm played fewer than ⌈8 ln n⌉ times, or fewer than twice, comes first. The rule knows no unit of rewards.
+    """
+
+    def _new_model(self) -> ArmMeans:
+        return ArmMeans()
+
+    def _index(self, seen: ArmStatistics) -> Floats:
+        sample_variances = seen.variances * seen.counts / (seen.counts - 1.0)
+        growth = 16.0 * math.log(max(seen.plays, 1.0))
+        index: Floats = seen.means + np.sqrt(growth * sample_variances / seen.counts)
+        return np.where(seen.counts >= max(math.ceil(8.0 * math.log(seen.plays + 1.0)), 2), index, np.nan)
+
+
+def _nothing() -> None:
+    """The commit of an agent that keeps nothing."""

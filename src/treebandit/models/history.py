@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.core import Candidates, Features, Floats
+from treebandit.core import Candidates, Columns, Features, Floats
 from treebandit.errors import ShapeError
 
 _FIRST_CAPACITY = 64
@@ -15,7 +15,7 @@ _GROWTH = 1.125
 
 
 class History:
-    """Contexts, arms and rewards of all rows learned so far, as 32-bit numbers.
+    """Contexts and arms of all rows learned so far, as 32-bit numbers, and their rewards.
 
     The arrays grow by an eighth, so that they take at most 1.2 times the bytes of what they hold.
     """
@@ -23,7 +23,7 @@ class History:
     def __init__(self) -> None:
         self._contexts: Features | None = None
         self._arms: NDArray[np.int32] | None = None
-        self._rewards = np.empty(0, np.float32)
+        self._rewards = np.empty(0)
         self._length = 0
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class History:
         return None if self._arms is None else self._arms[: self._length]
 
     @property
-    def rewards(self) -> NDArray[np.float32]:
+    def rewards(self) -> Floats:
         """(n,)."""
         return self._rewards[: self._length]
 
@@ -51,26 +51,32 @@ class History:
         held = (self._contexts, self._arms, self._rewards)
         return sum(array.nbytes for array in held if array is not None)
 
-    def append(self, chosen: Candidates, rewards: Floats) -> None:
-        """Take in rows with their rewards; an agent sees to it that all rows have arms, or none has."""
-        if self._contexts is None:
-            self._contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)
-            self._arms = None if chosen.arms is None else np.empty(0, np.int32)
-        start, stop = self._length, self._length + len(chosen)
-        if stop > len(self._rewards):
-            capacity = max(_FIRST_CAPACITY, stop, int(_GROWTH * len(self._rewards)))
-            self._contexts = _grown(self._contexts, capacity, start)
-            self._rewards = _grown(self._rewards, capacity, start)
-            self._arms = None if self._arms is None else _grown(self._arms, capacity, start)
-        self._contexts[start:stop] = chosen.contexts
-        self._rewards[start:stop] = rewards
-        if self._arms is not None and chosen.arms is not None:
-            self._arms[start:stop] = chosen.arms
-        self._length = stop
+    def appended(self, chosen: Candidates, rewards: Floats) -> History:
+        """The history with these rows at its end; this one stays as it is.
 
-    def truncate(self, length: int) -> None:
-        """Forget all rows from `length` on."""
-        self._length = min(length, self._length)
+        Both share their arrays, so only the newest history of all may be appended to. All rows have arms, or none has.
+        """
+        start, stop = self._length, self._length + len(chosen)
+        after = History()
+        after._contexts, after._arms, after._rewards = self._contexts, self._arms, self._rewards
+        if after._contexts is None:
+            after._contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)
+            after._arms = None if chosen.arms is None else np.empty(0, np.int32)
+        if stop > len(after._rewards):
+            capacity = max(_FIRST_CAPACITY, stop, int(_GROWTH * len(after._rewards)))
+            after._contexts = _grown(after._contexts, capacity, start)
+            after._rewards = _grown(after._rewards, capacity, start)
+            after._arms = None if after._arms is None else _grown(after._arms, capacity, start)
+        after._contexts[start:stop] = chosen.contexts
+        after._rewards[start:stop] = rewards
+        if after._arms is not None and chosen.arms is not None:
+            after._arms[start:stop] = chosen.arms
+        after._length = stop
+        return after
+
+    def rows(self, columns: Columns) -> Candidates:
+        """All of it as candidates with these columns."""
+        return Candidates(self.contexts, None if self.arms is None else self.arms.astype(np.intp), columns)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""

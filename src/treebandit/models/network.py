@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treebandit.core import Features, Floats, Indices
-from treebandit.errors import MissingExtraError, ParameterError
+from treebandit.errors import MissingExtraError, ParameterError, SavedFileError
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -26,7 +26,7 @@ class GradientNetwork:
     """Layers of ReLU units with one output, its parameters in one flat vector, and the matrix U of its gradients.
 
     sizes: inputs, units of each hidden layer, 1. blocks: weight matrices of the first layer, one per slot of arms,
-    slot 0 for arms not met yet; None for a single one. The vector holds all biases and later layers first and the
+    slot 0 for arms not seen yet; None for a single one. The vector holds all biases and later layers first and the
     first layer's blocks last, so that a new arm only makes it longer.
     """
 
@@ -205,9 +205,10 @@ class GradientNetwork:
         spread[load_torch().arange(n), slots] = deltas[0]
         first.view(-1, first.shape[2]).addmm_(spread.view(n, -1).T, inputs[0])
 
-    def copy(self) -> GradientNetwork:
-        """A network that changes on its own from here on."""
+    def copy(self, generator: Generator) -> GradientNetwork:
+        """A network that changes on its own from here on, with a generator of its own."""
         twin = copy(self)
+        twin._generator = generator
         twin._vectors, twin._matrix = self._vectors.clone(), self._matrix.clone()
         twin._look()
         return twin
@@ -271,9 +272,17 @@ class GradientNetwork:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` holds."""
+        vectors, matrix = np.asarray(state["vectors"]), np.asarray(state["matrix"])
+        for name, saved, own in (("weights", vectors, self._vectors), ("matrix", matrix, self._matrix)):
+            expected = own.numpy()
+            if saved.shape != expected.shape or saved.dtype != expected.dtype or not np.isfinite(saved).all():
+                raise SavedFileError(
+                    f"the saved {name} of the network are {saved.dtype} of shape {saved.shape}; expected finite "
+                    f"{expected.dtype} of shape {expected.shape}; save the agent again"
+                )
         self.steps = int(state["steps"])
-        self._vectors = load_torch().from_numpy(state["vectors"].copy())
-        self._matrix = load_torch().from_numpy(state["matrix"].copy())
+        self._vectors = load_torch().from_numpy(vectors.copy())
+        self._matrix = load_torch().from_numpy(matrix.copy())
         self._look()
 
 

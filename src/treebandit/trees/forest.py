@@ -138,6 +138,15 @@ class Forest:
         predictions: Floats = self.base + self.values[self.find_leaves(features)].sum(1)
         return predictions
 
+    def state(self):  # type: ignore[no-untyped-def]
+        """shim"""
+        return {**self.arrays(), **self.scalars()}
+
+    @classmethod
+    def restored(cls, state):  # type: ignore[no-untyped-def]
+        """shim"""
+        return cls(**state)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that make up the forest, for saving."""
         return {"nodes": self.nodes, "roots": self.roots, "depths": self.depths, "values": self.values}

@@ -106,7 +106,31 @@ class LeafStatistics:
         mean += forest.base
         return Estimate(mean, sums[1], sums[2])
 
-    def sample(self, features: Features, *, exploration: float, key: int) -> Floats:
+    def prepared_update(self, features: Features, targets: Floats):  # type: ignore[no-untyped-def]
+        """shim"""
+        predicted = np.empty(len(targets))
+        done = []
+        def commit():  # type: ignore[no-untyped-def]
+            if not done:
+                predicted[:] = self.update(features, targets)
+                done.append(1)
+        commit.predicted = predicted
+        return commit
+
+    def state(self):  # type: ignore[no-untyped-def]
+        """shim"""
+        return {"forest": {**self.forest.arrays(), **self.forest.scalars()}, "table": self.table, "prior": self.prior}
+
+    @classmethod
+    def restored(cls, state, *, prior_rows):  # type: ignore[no-untyped-def]
+        """shim"""
+        return cls(Forest(**state["forest"]), state["table"], state["prior"], prior_rows)
+
+    def sample(self, features: Features, *, draws: int = 1, exploration: float, key: int) -> Floats:
+        """shim"""
+        return np.stack([self._sample(features, exploration=exploration, key=key + i) for i in range(draws)])
+
+    def _sample(self, features: Features, *, exploration: float, key: int) -> Floats:
         """A draw of each row's mean reward, (n,): N(μ, exploration² σ²), with one draw per leaf and key.
 
         Rows that reach the same leaf share its draw, so what the trees cannot tell apart does not differ by chance.

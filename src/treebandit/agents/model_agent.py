@@ -1,0 +1,84 @@
+"""An agent made of parts: a random start, a reward model, a policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treebandit.agents.base import BaseAgent
+from treebandit.agents.random_start import RandomStart
+from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.errors import SavedFileError
+from treebandit.models.model import Commit, RewardModel
+from treebandit.policies import Policy
+
+_NO_ARMS = np.zeros(0, np.intp)
+_ONE_ARM = np.zeros(1, np.intp)
+
+
+class ModelAgent(BaseAgent):
+    """Start rule + reward model + policy; a subclass names them in `_parts`.
+
+    During the start, and as long as the model has learned too little, choices are random.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._start, self._model, self._policy = self._parts()
+        #: The arms that the random start is for: those learned before the first decision, or offered in it.
+        self._start_arms: Indices = _NO_ARMS
+
+    def _parts(self) -> tuple[RandomStart, RewardModel, Policy]:
+        """The parts that the fields describe; a ParameterError where they cannot be made."""
+        raise NotImplementedError
+
+    @property
+    def rebuild_seconds(self) -> float:
+        """Wall seconds spent rebuilding the model so far."""
+        return float(getattr(self._model, "rebuild_seconds", 0.0))
+
+    @property
+    def start_rounds(self) -> int:
+        """T_I: rounds before the model decides."""
+        return self._start.length(len(self._start_arms))
+
+    def _arms_of(self, candidates: Candidates) -> Indices:
+        """The arms among these rows; one where the features alone tell candidates apart."""
+        return _ONE_ARM if candidates.arms is None else np.unique(candidates.arms)
+
+    def _scores(self, candidates: Candidates) -> Floats:
+        if not len(self._start_arms):
+            self._start_arms = self._arms_of(candidates)
+        if not self._model.fitted or self.clock <= self.start_rounds:
+            return self._start.scores(candidates, self.clock, self._random)
+        return self._policy.scores(self._model, candidates, t=self.clock, random=self._random)
+
+    def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
+        arms = self._start_arms
+        if not self._decided:
+            arms = np.union1d(arms, self._arms_of(chosen))
+        commit = self._model.prepared(
+            chosen, rewards, t=t, random=self._random, started=t >= self._start.length(len(arms))
+        )
+
+        def commit_both() -> None:
+            commit()
+            self._start_arms = arms
+
+        return commit_both
+
+    def _estimate(self, candidates: Candidates) -> Estimate:
+        return self._model.estimate(candidates)
+
+    def _state(self) -> dict[str, Any]:
+        return {"start_arms": self._start_arms, "model": self._model.state()}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        arms = np.asarray(state["start_arms"])
+        if arms.ndim != 1 or (len(arms) and arms.dtype.kind not in "iu"):
+            raise SavedFileError("the arms of the random start are not a list of whole numbers; save it again")
+        self._start_arms = arms.astype(np.intp)
+        self._model.restore(state["model"])
+
+

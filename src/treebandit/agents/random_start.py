@@ -1,0 +1,46 @@
+"""Rounds in which arms are chosen at random or in turn, before a model decides (T_I in the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from treebandit.core import Candidates, Floats
+from treebandit.errors import ParameterError
+
+StartRule = Literal["per_arm", "rounds", "in_turn"]
+
+
+@dataclass(frozen=True, slots=True)
+class RandomStart:
+    """How long the random start is.
+
+    rounds, rule: 'per_arm', that many random rounds times the number of arms (paper; times one where the features
+        alone tell candidates apart); 'rounds', that many in all; 'in_turn', each arm in turn, that many times.
+    """
+
+    rounds: int
+    rule: StartRule
+
+    def __post_init__(self) -> None:
+        if self.rule not in ("per_arm", "rounds", "in_turn"):
+            raise ParameterError(
+                f"random_start={self.rule!r}; choose one of 'per_arm', 'rounds' or 'in_turn'"
+            )
+        if isinstance(self.rounds, bool) or not isinstance(self.rounds, int | np.integer) or self.rounds < 0:
+            raise ParameterError(f"random_rounds={self.rounds!r}; expected a whole number, 0 or more")
+
+    def length(self, arms: int) -> int:
+        """T_I for this many arms: rounds before the model decides."""
+        return self.rounds if self.rule == "rounds" else self.rounds * arms
+
+    def scores(self, candidates: Candidates, t: int, random: np.random.Generator) -> Floats:
+        """Any choice as likely as its rivals, or the arm whose turn it is: (n,)."""
+        scores = random.random(len(candidates))
+        if self.rule == "in_turn":
+            arms = np.arange(len(candidates)) if candidates.arms is None else candidates.arms
+            place = np.unique(arms, return_inverse=True)[1]
+            scores = scores - (place - t) % (place.max() + 1)
+        return scores

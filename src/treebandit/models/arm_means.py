@@ -1,0 +1,111 @@
+"""Mean and variance of each arm's rewards, whatever the contexts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.errors import ArmsError, NotFittedError, SavedFileError
+from treebandit.features.arm_index import ArmIndex
+from treebandit.models.model import Commit
+
+
+class ArmStatistics(NamedTuple):
+    """Of each row's arm, (n,): plays, mean and variance (ddof 0) of its rewards; and the plays of all arms."""
+
+    counts: Floats
+    means: Floats
+    variances: Floats
+    plays: float
+
+
+class ArmMeans:
+    """Running mean and variance per arm.
+
+    unit_range: `statistics` tells rewards as shares of the range seen so far, 0 for the least and 1 for the greatest.
+    """
+
+    def __init__(self, *, unit_range: bool = False) -> None:
+        self._unit_range = unit_range
+        self._arms = ArmIndex()
+        self._counts, self._means, self._squares = np.zeros((3, 1))
+        self._least, self._greatest = np.inf, -np.inf
+
+    @property
+    def fitted(self) -> bool:
+        """Whether any row was learned."""
+        return len(self._arms) > 1
+
+    def prepared(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+    ) -> Commit:
+        """Rows to learn, one after the other."""
+        index = ArmIndex(self._arms.labels)
+        slots = index.meet(_arms(rows))
+        more = (0, len(index) - len(self._counts))
+        counts, means, squares = (np.pad(each, more) for each in (self._counts, self._means, self._squares))
+        for slot, reward in zip(slots, rewards, strict=True):
+            counts[slot] += 1.0
+            error = reward - means[slot]
+            means[slot] += error / counts[slot]
+            squares[slot] += error * (reward - means[slot])
+        least, greatest = min(self._least, rewards.min()), max(self._greatest, rewards.max())
+
+        def commit() -> None:
+            self._arms, self._counts, self._means, self._squares = index, counts, means, squares
+            self._least, self._greatest = float(least), float(greatest)
+
+        return commit
+
+    def statistics(self, rows: Candidates) -> ArmStatistics:
+        """What was seen of each row's arm."""
+        slots = self._arms.find(_arms(rows))
+        counts, means = self._counts[slots], self._means[slots]
+        variances = self._squares[slots] / np.maximum(counts, 1.0)
+        if self._unit_range and self._greatest > self._least:
+            width = self._greatest - self._least
+            means, variances = (means - self._least) / width, variances / width**2
+        elif self._unit_range:
+            means = np.zeros(len(means))
+        return ArmStatistics(counts, means, variances, float(self._counts.sum()))
+
+    def estimate(self, rows: Candidates) -> Estimate:
+        """Mean reward of each row's arm, variance of that mean, plays."""
+        slots = self._arms.find(_arms(rows))
+        if not self.fitted:
+            raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
+        counts = self._counts[slots]
+        variance = self._squares[slots] / np.maximum(counts - 1.0, 1.0) / np.maximum(counts, 1.0)
+        return Estimate(self._means[slots], variance, counts)
+
+    def sample(
+        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
+    ) -> Floats:
+        """Draws from N(mean, variance of the mean), (draws, n); rows of one arm share its draw."""
+        estimate = self.estimate(rows)
+        labels, place = np.unique(_arms(rows), return_inverse=True)
+        noise = random.standard_normal((draws, len(labels)))[:, place]
+        return estimate.mean + scale * np.sqrt(estimate.variance) * noise
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        statistics = np.stack([self._counts, self._means, self._squares])
+        return {"labels": self._arms.labels, "statistics": statistics, "range": [self._least, self._greatest]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        index, statistics = ArmIndex(state["labels"]), np.asarray(state["statistics"], np.float64)
+        least, greatest = (float(end) for end in state["range"])
+        whole = statistics.shape == (3, len(index)) and np.isfinite(statistics).all()
+        if not whole or (statistics[[0, 2]] < 0).any() or np.isnan([least, greatest]).any():
+            raise SavedFileError("the saved means of the arms do not fit each other; save the agent again")
+        self._arms, self._least, self._greatest = index, least, greatest
+        self._counts, self._means, self._squares = statistics.copy()
+
+
+def _arms(rows: Candidates) -> Indices:
+    if rows.arms is None:
+        raise ArmsError("this agent keeps one mean per arm and was given no arms; give `arms`, one label per row")
+    return rows.arms

@@ -1,0 +1,130 @@
+"""A forest that sees a linear model, averaged with it by how well each predicted so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treebandit.core import Candidates, Estimate, Features, Floats
+from treebandit.errors import NotFittedError, SavedFileError
+from treebandit.features.encoding import Encoder
+from treebandit.models import ridge_kernels
+from treebandit.models.linear_scores import ArmRidges, LinearEncoder
+from treebandit.models.model import Commit
+from treebandit.models.tree_model import TreeModel, TreeSettings
+from treebandit.trees.leaf_statistics import LeafStatistics
+
+#: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
+_MEMORY = 0.999
+
+
+class Blend(TreeModel):
+    """(1 - w) · forest + w · z·θ: a tree model, and a ridge regression per arm whose score is a column of its features.
+
+    linear: False, no linear model at all.
+    weighted: w is what would have been best so far, each row predicted before it was learned; False, w = 0.
+    """
+
+    def __init__(self, settings: TreeSettings, *, linear: bool = True, weighted: bool = True) -> None:
+        super().__init__(settings)
+        self._linear, self._weighted = linear, weighted
+        self._errors = np.zeros(2)
+
+    @property
+    def linear_weight(self) -> float:
+        """w, the share of the linear model: Σ (r - f)(z·θ - f) / Σ (z·θ - f)², within [0, 1]."""
+        product, square = self._errors.tolist()
+        return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
+
+    def _fitted_encoder(
+        self, rows: Candidates, targets: Floats, random: np.random.Generator
+    ) -> tuple[Encoder, Features]:
+        arm_encoding = self.settings.arm_encoding
+        return LinearEncoder.fit(rows, targets, arm_encoding=arm_encoding, linear=self._linear)
+
+    def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
+        return LinearEncoder.from_state(state)
+
+    def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, ArmRidges | None, Features, Floats]:
+        """Leaves, regressions, features with the linear score as their last column, and the leverage of each row."""
+        if self.leaves is None or not isinstance(self._encoder, LinearEncoder):
+            raise NotFittedError(
+                f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
+            )
+        features, leverage = self._encoder.look_up(rows.contexts, rows.arms)
+        return self.leaves, self._encoder.ridges, features, leverage
+
+    def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
+        leaves, ridges, features, _ = self._look_up(rows)
+        update = leaves.prepared_update(features, targets)
+        if ridges is None:
+            return update
+        encoder, errors, done = self._encoder, self._errors.copy(), []
+
+        def commit() -> None:
+            update()
+            if not done:
+                if self._weighted:
+                    ridge_kernels.compare(update.predicted, features, targets, _MEMORY, errors)
+                encoder.update(features, rows.arms, targets)
+                done.append(True)
+            self._errors = errors
+
+        return commit
+
+    def estimate(self, rows: Candidates) -> Estimate:
+        """Mean of forest and linear model by their weights, and the variance that follows from theirs."""
+        leaves, ridges, features, leverage = self._look_up(rows)
+        trees = leaves.estimate(features)
+        if ridges is not None:
+            w = self.linear_weight
+            variance = (1.0 - w) ** 2 * trees.variance + (w * ridges.spread) ** 2 * leverage
+            mean = trees.mean + w * (features[:, -1] - trees.mean)
+            trees = Estimate(mean, variance, trees.count)
+        return self.scale.original(trees)
+
+    def sample(
+        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
+    ) -> Floats:
+        """Draws of the forest's leaves, averaged with the linear model: (draws, n)."""
+        return self.explore(rows, draws, random, scale=scale, bonus=0.0, boost=False)
+
+    def explore(
+        self,
+        rows: Candidates,
+        draws: int,
+        random: np.random.Generator,
+        *,
+        scale: float,
+        bonus: float,
+        boost: bool,
+    ) -> Floats:
+        """Draws as in `sample`, with a bonus for rows that the arm's regression knows little of: (draws, n).
+
+        bonus: multiplies √(h / (1 + h)) with h = z'A⁻¹z the leverage, in the unit of `ArmRidges.unit`.
+        boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
+            the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
+        """
+        leaves, ridges, features, leverage = self._look_up(rows)
+        samples = leaves.sample(
+            features, draws=draws, exploration=scale, key=int(random.integers(2**63))
+        )
+        if ridges is not None:
+            for draw in samples:
+                best = ridge_kernels.blend(draw, features, self.linear_weight)
+                more = ridges.doubt(best) if boost else 1.0
+                ridge_kernels.add_bonus(draw, leverage, bonus * ridges.unit * more)
+        return self.scale.mean + self.scale.deviation * samples
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        return {**super().state(), "errors": self._errors}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        super().restore(state)
+        errors = np.array(state["errors"], np.float64)
+        if errors.shape != (2,) or not np.isfinite(errors).all():
+            raise SavedFileError("the saved errors of the blend are not two finite numbers; save the agent again")
+        self._errors = errors

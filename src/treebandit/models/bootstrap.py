@@ -1,0 +1,271 @@
+"""Per arm, tree models on bootstrap samples of the arm's own rows (Elmachtoub et al., 2017)."""
+
+from __future__ import annotations
+
+import time
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats
+from treebandit.errors import NotFittedError, ParameterError, SavedFileError
+from treebandit.features.encoding import CategoryEncoding, Encoder, check_encoding
+from treebandit.models.history import History
+from treebandit.models.model import Commit, copy_of
+from treebandit.models.reward_scale import RewardScale
+from treebandit.models.schedule import Schedule
+from treebandit.trees.binned_paths import BinnedRows
+from treebandit.trees.bootstrap_paths import PathLearner, SortedRows
+from treebandit.trees.forest import Forest, TreeLearner
+
+#: Up to as many rows of one arm, growing a path for each is cheaper than growing whole trees.
+_FEW_ROWS = 4
+#: The label under which rows without arms share one model.
+_NO_ARM = 0
+_RESCALE_GROWTH = 1.125
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSettings:
+    """What the model is made of; the arguments of TreeBootstrap under the same names."""
+
+    trees: TreeLearner
+    mode: Literal["exact", "replicates"] = "exact"
+    replicates: int = 10
+    rebuild: str = "8 ln t"
+    optimistic_reward: float | None = None
+    constant_rewards: Literal["drawn", "trusted"] = "drawn"
+    categories: CategoryEncoding = "codes"
+    standardise: bool = False
+
+    def __post_init__(self) -> None:
+        check_encoding("auto", self.categories)
+        if self.mode not in ("exact", "replicates"):
+            raise ParameterError(f"mode={self.mode!r}; choose 'exact' or 'replicates'")
+        if self.constant_rewards not in ("drawn", "trusted"):
+            raise ParameterError(f"constant_rewards={self.constant_rewards!r}; choose 'drawn' or 'trusted'")
+        if isinstance(self.replicates, bool) or not isinstance(self.replicates, int) or self.replicates < 1:
+            raise ParameterError(f"replicates={self.replicates!r}; expected a whole number, 1 or more")
+        best = self.optimistic_reward
+        if best is not None and not (isinstance(best, int | float) and np.isfinite(best)):
+            raise ParameterError(f"optimistic_reward={best!r}; expected a finite number or None")
+        if not isinstance(self.trees, TreeLearner):
+            raise ParameterError(f"trees={self.trees!r} has no method fit(features, targets, *, seed)")
+
+
+class _Arm:
+    """Rows of one arm, and the models fitted to them last."""
+
+    __slots__ = ("constant", "forests", "level", "rows", "varied")
+
+    def __init__(self, width: int, *, single_tree: bool) -> None:
+        self.rows = SortedRows(width) if single_tree else BinnedRows(width)
+        self.forests: list[Forest] = []
+        self.level = 0
+        #: Whether all rows have the same reward, and whether the models know different ones.
+        self.constant, self.varied = True, False
+
+    def appended(self, features: Features, targets: Floats) -> _Arm:
+        """This arm with more rows; this one stays as it is."""
+        arm = copy(self)
+        arm.rows = deepcopy(self.rows)
+        arm.rows.append(features, targets)
+        arm.constant = self.constant and bool((targets == arm.rows.targets[0]).all())
+        return arm
+
+
+class BootstrapModel:
+    """One tree model per arm and draw, fitted to a bootstrap sample of the arm's rows.
+
+    In exact mode a draw fits new models; otherwise it takes one of `replicates` models per arm, fitted by the schedule
+    of the arm's own rows, so that a wrong model of a rare arm does not stay for long; and at once when an arm pays
+    something new after always the same.
+    """
+
+    def __init__(self, settings: BootstrapSettings) -> None:
+        self.settings = settings
+        self._schedule = Schedule.parse(settings.rebuild)
+        self._history = History()
+        self._scale, self._scaled_rows = RewardScale(), 0
+        self._encoder: Encoder | None = None
+        self._arms: dict[int, _Arm] = {}
+        #: Wall seconds spent fitting replicates so far.
+        self.rebuild_seconds = 0.0
+
+    @property
+    def fitted(self) -> bool:
+        """Whether any row was learned."""
+        return bool(self._arms)
+
+    def prepared(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+    ) -> Commit:
+        """Rows to learn: each joins its arm's, and replicates are fitted anew where it is time."""
+        after = copy(self)
+        after._history = self._history.appended(rows, rewards)
+        after._add(rows, rewards)
+        drawn = random
+        if started and self.settings.mode == "replicates":
+            drawn = copy_of(random)
+            after._renew_replicates(drawn)
+
+        def commit() -> None:
+            vars(self).update(vars(after))
+            random.bit_generator.state = drawn.bit_generator.state
+
+        return commit
+
+    def _add(self, rows: Candidates, rewards: Floats) -> None:
+        """Give each row to its arm; all rows anew where columns have gained categories or rewards a new scale."""
+        history = self._history
+        grown = len(history) >= _RESCALE_GROWTH * self._scaled_rows
+        rescale = self.settings.standardise and (grown or not self._scale.fits(rewards))
+        widened = self._encoder is None or self._encoder.columns.categories != rows.columns.categories
+        if rescale:
+            self._scale, self._scaled_rows = RewardScale.of(history.rewards), len(history)
+        if rescale or widened:
+            self._share_out(rows.columns)
+        else:
+            self._arms = self._with_rows(self._arms, rows, self._scale.standardised(rewards))
+
+    def _share_out(self, columns: Columns) -> None:
+        """Give the whole history to new arms, which keep the models of the old ones where these still fit."""
+        widened = self._encoder is None or self._encoder.columns.categories != columns.categories
+        self._encoder = Encoder(columns, None, arm_encoding="none", categories=self.settings.categories)
+        rows, targets = self._history.rows(columns), self._scale.standardised(self._history.rewards)
+        arms = self._with_rows({}, rows, targets)
+        if not widened and not self.settings.standardise:
+            for label, old in self._arms.items():
+                arms[label].forests, arms[label].level, arms[label].varied = old.forests, old.level, old.varied
+        self._arms = arms
+
+    def _with_rows(self, arms: dict[int, _Arm], rows: Candidates, targets: Floats) -> dict[int, _Arm]:
+        features = self._encoded(rows)
+        width = features.shape[1]
+        trees = self.settings.trees
+        single = isinstance(trees, PathLearner) and trees.path_limits(width).n_trees == 1
+        arms = dict(arms)
+        for label, places in _rows_by_arm(rows).items():
+            arm = arms.get(label) or _Arm(width, single_tree=single)
+            arms[label] = arm.appended(features[places], targets[places])
+        return arms
+
+    def _renew_replicates(self, random: np.random.Generator) -> None:
+        """Fit the replicates of the arms whose rows have grown enough, and of new arms at once."""
+        began = time.perf_counter()
+        for label, arm in self._arms.items():
+            level = self._schedule.level(len(arm.rows))
+            if not arm.forests or level > arm.level or arm.varied == arm.constant:
+                renewed = copy(arm)
+                renewed.forests = [self._fit(arm, random) for _ in range(self.settings.replicates)]
+                renewed.level, renewed.varied = level, not arm.constant
+                self._arms = {**self._arms, label: renewed}
+        self.rebuild_seconds += time.perf_counter() - began
+
+    def _fit(self, arm: _Arm, random: np.random.Generator) -> Forest:
+        """A model on a bootstrap sample of the arm's rows."""
+        sample = random.integers(len(arm.rows), size=len(arm.rows))
+        features = np.ascontiguousarray(arm.rows.features[sample])
+        seed = int(random.integers(2**31 - 1))
+        return self.settings.trees.fit(features, arm.rows.targets[sample], seed=seed)
+
+    def _encoded(self, rows: Candidates) -> Features:
+        assert self._encoder is not None
+        return self._encoder(rows.contexts, None)
+
+    def _optimism(self) -> float:
+        """What an arm without rows is expected to pay, in units of the scale."""
+        best = self.settings.optimistic_reward
+        reward = float(self._history.rewards.max()) if best is None else float(best)
+        return (reward - self._scale.mean) / self._scale.deviation
+
+    def sample(
+        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
+    ) -> Floats:
+        """What one bootstrap model per arm predicts for its rows, `draws` times: (draws, n)."""
+        features, groups = self._encoded(rows), _rows_by_arm(rows)
+        samples = np.full((draws, len(rows)), self._optimism())
+        for draw in samples:
+            for label, places in groups.items():
+                if label in self._arms:
+                    draw[places] = self._drawn(self._arms[label], features[places], random)
+        samples = self._scale.mean + self._scale.deviation * samples
+        if scale != 1.0:
+            mean = self.estimate(rows).mean
+            samples = mean + scale * (samples - mean)
+        return samples
+
+    def _drawn(self, arm: _Arm, features: Features, random: np.random.Generator) -> Floats:
+        """What one bootstrap model of the arm predicts for each row: (n,)."""
+        if self.settings.constant_rewards == "drawn" and arm.constant:
+            # All bootstrap samples agree; a uniform prior leaves this much to the chance of a better reward.
+            reward = float(arm.rows.targets[0])
+            better = max(self._optimism() - reward, 0.0)
+            return np.full(len(features), reward + better * random.beta(1.0, len(arm.rows)))
+        if arm.forests:
+            return arm.forests[random.integers(len(arm.forests))].predict(features)
+        trees = self.settings.trees
+        if isinstance(trees, PathLearner) and len(features) <= _FEW_ROWS:
+            limits = trees.path_limits(features.shape[1])
+            seed = int(random.integers(2**63))
+            return np.array([arm.rows.predict_bootstrap(row, limits, seed=seed) for row in features])
+        return self._fit(arm, random).predict(features)
+
+    def estimate(self, rows: Candidates) -> Estimate:
+        """Mean and variance over `replicates` bootstrap models; the same for the same rows learned."""
+        if not self._arms:
+            raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
+        random = np.random.default_rng(len(self._history))
+        samples = self.sample(rows, self.settings.replicates, random)
+        mean, variance, count = samples.mean(0), samples.var(0), np.zeros(len(rows))
+        for label, places in _rows_by_arm(rows).items():
+            if label in self._arms:
+                count[places] = len(self._arms[label].rows)
+        variance[count == 0] = self._history.rewards.var()
+        return Estimate(mean, variance, count)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        return {
+            "history": self._history.state(),
+            "scale": [*self._scale.state(), self._scaled_rows],
+            "rebuild_seconds": self.rebuild_seconds,
+            "categories": None if self._encoder is None else list(self._encoder.columns.categories),
+            "models": [
+                {
+                    "arm": label,
+                    "level": arm.level,
+                    "varied": arm.varied,
+                    "forests": [forest.state() for forest in arm.forests],
+                }
+                for label, arm in self._arms.items()
+            ],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        self._history = History.restored(state["history"])
+        self._scale = RewardScale.restored(state["scale"][:3])
+        self._scaled_rows, self.rebuild_seconds = int(state["scale"][3]), float(state["rebuild_seconds"])
+        if (state["categories"] is None) != (len(self._history) == 0):
+            raise SavedFileError("the saved rows and their columns do not fit each other; save the agent again")
+        if state["categories"] is not None:
+            self._share_out(Columns(tuple(state["categories"])))
+        for saved in state["models"]:
+            arm = self._arms.get(saved["arm"])
+            if arm is None:
+                raise SavedFileError(f"models of arm {saved['arm']!r} are saved without its rows; save the agent again")
+            arm.level, arm.varied = int(saved["level"]), bool(saved["varied"])
+            arm.forests = [Forest.restored(members) for members in saved["forests"]]
+
+
+def _rows_by_arm(candidates: Candidates) -> dict[int, list[int]]:
+    """The candidates' rows under their arm's label, in the order in which labels appear."""
+    if candidates.arms is None:
+        return {_NO_ARM: list(range(len(candidates)))}
+    groups: dict[int, list[int]] = {}
+    for row, label in enumerate(candidates.arms.tolist()):
+        groups.setdefault(label, []).append(row)
+    return groups

@@ -1,0 +1,52 @@
+"""What a reward model is: what a row will pay, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from treebandit.core import Candidates, Estimate, Floats
+
+#: Makes changes that were prepared; cannot fail, and may be called again where it was cut short.
+Commit = Callable[[], None]
+
+
+class RewardModel(Protocol):
+    """Learns rewards of rows and estimates those of others."""
+
+    #: Whether it has learned enough to estimate.
+    @property
+    def fitted(self) -> bool:
+        """Whether `estimate` and `sample` have something to tell."""
+
+    def prepared(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+    ) -> Commit:
+        """Learn rows, in two steps: this one does all that may fail and changes nothing, the commit makes the changes.
+
+        t: the round. random: chance where the model needs it; the commit advances it. started: False during a random
+            start, when rows are only kept.
+        """
+
+    def estimate(self, rows: Candidates) -> Estimate:
+        """Mean reward of each row, variance of that mean, and the count of rows it rests on, (n,) each."""
+
+    def sample(
+        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
+    ) -> Floats:
+        """Joint draws of the rows' mean rewards, (draws, n), deviations from the estimate multiplied by `scale`."""
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere: plain values and arrays."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave; a SavedFileError where it cannot be right."""
+
+
+def copy_of(random: np.random.Generator) -> np.random.Generator:
+    """A generator that goes on by itself from where `random` is."""
+    twin = np.random.Generator(type(random.bit_generator)(0))
+    twin.bit_generator.state = random.bit_generator.state
+    return twin

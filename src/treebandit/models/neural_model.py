@@ -1,0 +1,297 @@
+"""A small network over all rows, trained as they come, the gradient of its output telling how sure it is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.errors import NotFittedError, ParameterError, SavedFileError
+from treebandit.features.arm_index import ArmIndex
+from treebandit.features.frames import OneHot
+from treebandit.models.history import History
+from treebandit.models.model import Commit
+from treebandit.models.network import GradientNetwork, load_torch, one_thread
+from treebandit.models.reward_scale import RewardScale
+from treebandit.models.schedule import Schedule
+
+if TYPE_CHECKING:
+    from torch import Generator
+
+#: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
+_FARTHEST = 5.0
+_RESCALE_GROWTH = 1.125
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """What a neural model is made of; the arguments of the agents that have one, under the same names."""
+
+    regularisation: float = 1e-3
+    hidden: Sequence[int] = (100,)
+    dropout: float = 0.2
+    arm_encoding: Literal["disjoint", "none"] = "disjoint"
+    rebuild: str = "8 ln t"
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    optimiser: Literal["adam", "sgd"] = "adam"
+    early_stopping: bool = False
+    matrix: Literal["diagonal", "full"] = "diagonal"
+    standardise: bool = True
+
+    def __post_init__(self) -> None:
+        choices = {
+            "arm_encoding": ("disjoint", "none"),
+            "optimiser": ("adam", "sgd"),
+            "matrix": ("diagonal", "full"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ParameterError(f"{name}={getattr(self, name)!r}; choose one of {', '.join(allowed)}")
+        if not self.hidden or not all(_whole(units) and units >= 1 for units in self.hidden):
+            raise ParameterError(
+                f"hidden={self.hidden!r}; give the units of each hidden layer, such as (100,)"
+            )
+        for name in ("regularisation", "learning_rate"):
+            if not (_number(getattr(self, name)) and getattr(self, name) > 0):
+                raise ParameterError(f"{name}={getattr(self, name)!r}; expected a number above 0")
+        if not (_number(self.dropout) and 0 <= self.dropout < 1):
+            raise ParameterError(f"dropout={self.dropout!r}; expected a share from 0 to below 1")
+        for name in ("epochs", "batch_size"):
+            if not (_whole(getattr(self, name)) and getattr(self, name) >= 1):
+                raise ParameterError(f"{name}={getattr(self, name)!r}; expected a whole number, 1 or more")
+
+
+class NeuralModel:
+    """A network f over scaled numbers and one-hot categories, and U = λI + Σ gg', g the gradient of f.
+
+    The variance of a row's mean is λ g'U⁻¹g, in units of the variance of the rewards.
+    """
+
+    def __init__(self, settings: NetworkSettings, seed: int) -> None:
+        self.settings = settings
+        self._schedule = Schedule.parse(settings.rebuild)
+        self._generator = load_torch().Generator()
+        self._generator.manual_seed(seed)
+        self._history = History()
+        self._rows: _RowScale | None = None
+        self._scale = RewardScale()
+        self._network: GradientNetwork | None = None
+        self._arms = ArmIndex()
+        self._level = 0
+        #: Wall seconds spent training so far.
+        self.rebuild_seconds = 0.0
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there is a network yet."""
+        return self._network is not None
+
+    def prepared(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+    ) -> Commit:
+        """Rows to learn: their gradients join U, and a copy of the network is trained where it is time."""
+        history = self._history.appended(rows, rewards)
+        disjoint = rows.arms is not None and self.settings.arm_encoding == "disjoint"
+        arms = ArmIndex(self._arms.labels)
+        slots = arms.meet(rows.arms) if disjoint and rows.arms is not None else None
+        generator = load_torch().Generator()
+        generator.set_state(self._generator.get_state())
+        level, seconds = self._schedule.level(t + 1), self.rebuild_seconds
+        row_scale, scale = self._rows, self._scale
+        grown = row_scale is None or len(history) >= _RESCALE_GROWTH * row_scale.rows
+        if row_scale is None or grown or row_scale.columns != rows.columns or not scale.fits(rewards):
+            row_scale, scale = self._scales(history, rows.columns)
+        with one_thread():
+            if self._network is None or self._network.inputs != row_scale.width:
+                network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
+                network.see(row_scale(history.contexts), self._slots(arms, history.rows(rows.columns).arms))
+            else:
+                network = self._network.copy(generator)
+                network.grow(len(arms) if disjoint else 1)
+                network.see(row_scale(rows.contexts), slots)
+            if level > self._level or not network.steps:
+                started_at = time.perf_counter()
+                row_scale, scale = self._scales(history, rows.columns)
+                self._train(network, history, row_scale, scale, arms)
+                seconds += time.perf_counter() - started_at
+            else:
+                level = self._level
+
+        def commit() -> None:
+            self._history, self._rows, self._scale, self._arms = history, row_scale, scale, arms
+            self._network, self._level, self.rebuild_seconds = network, level, seconds
+            self._generator = generator
+
+        return commit
+
+    def _scales(self, history: History, columns: Columns) -> tuple[_RowScale, RewardScale]:
+        scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
+        return _RowScale.of(columns, history.contexts), scale
+
+    def _slots(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
+        return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
+
+    def _new_network(self, width: int, blocks: int | None, generator: Generator) -> GradientNetwork:
+        return GradientNetwork(
+            (width, *self.settings.hidden, 1),
+            blocks=blocks,
+            prior=self.settings.regularisation,
+            full=self.settings.matrix == "full",
+            generator=generator,
+        )
+
+    def _train(
+        self,
+        network: GradientNetwork,
+        history: History,
+        row_scale: _RowScale,
+        scale: RewardScale,
+        arms: ArmIndex,
+    ) -> None:
+        settings = self.settings
+        network.train(
+            row_scale(history.contexts),
+            self._slots(arms, history.rows(row_scale.columns).arms),
+            scale.standardised(history.rewards).astype(np.float32),
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            dropout=settings.dropout,
+            rate=settings.learning_rate,
+            adam=settings.optimiser == "adam",
+            early_stopping=settings.early_stopping,
+        )
+
+    def estimate(self, rows: Candidates) -> Estimate:
+        """Output of the network for each row, its variance, and the rows of its arm."""
+        if self._network is None or self._rows is None:
+            raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
+        with one_thread():
+            mean, squares = self._network.predict(
+                self._rows(rows.contexts), self._slots(self._arms, rows.arms)
+            )
+        count = np.full(len(rows), float(len(self._history)))
+        arms = self._history.arms
+        if arms is not None and rows.arms is not None and self.settings.arm_encoding == "disjoint":
+            labels, place = np.unique(rows.arms, return_inverse=True)
+            count = np.array([float((arms == label).sum()) for label in labels])[place]
+        return self._scale.original(Estimate(mean, self.settings.regularisation * squares, count))
+
+    def sample(
+        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
+    ) -> Floats:
+        """Draws from N(f, variance), (draws, n), each row by itself."""
+        estimate = self.estimate(rows)
+        noise = random.standard_normal((draws, len(rows)))
+        return estimate.mean + scale * np.sqrt(estimate.variance) * noise
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        return {
+            "history": self._history.state(),
+            "level": self._level,
+            "rebuild_seconds": self.rebuild_seconds,
+            "labels": self._arms.labels,
+            "generator": self._generator.get_state().numpy(),
+            "scale": self._scale.state(),
+            "rows": None if self._rows is None else self._rows.state(),
+            "network": None if self._network is None else self._network.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        self._history = History.restored(state["history"])
+        self._level, self.rebuild_seconds = int(state["level"]), float(state["rebuild_seconds"])
+        self._arms = ArmIndex(state["labels"])
+        self._scale = RewardScale.restored(state["scale"])
+        if (state["rows"] is None) != (state["network"] is None):
+            raise SavedFileError("a network is saved without its scale, or a scale without its network")
+        if state["rows"] is not None:
+            self._rows = _RowScale.restored(state["rows"])
+            self._network = self._new_network(
+                self._rows.width, state["network"]["blocks"], self._generator
+            )
+            self._network.restore(state["network"])
+        try:
+            self._generator.set_state(load_torch().from_numpy(state["generator"].copy()))
+        except (RuntimeError, TypeError) as error:
+            raise SavedFileError(f"the saved state of the random generator is damaged ({error})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _RowScale:
+    """Contexts -> features: numbers scaled by the rows seen, categories one-hot, missing numbers 0."""
+
+    columns: Columns
+    rows: int
+    shift: Features
+    factor: Features
+
+    @classmethod
+    def of(cls, columns: Columns, contexts: Features) -> _RowScale:
+        """The scale of these (n, d) rows."""
+        widths = np.maximum(columns.categories, 1)
+        numbers = np.flatnonzero(np.asarray(columns.categories) == 0)
+        places = (np.cumsum(widths) - widths)[numbers]
+        shift, factor = np.zeros(widths.sum(), np.float32), np.ones(widths.sum(), np.float32)
+        shift[places], factor[places] = _moments(contexts[:, numbers])
+        return cls(columns, len(contexts), shift, factor)
+
+    @property
+    def width(self) -> int:
+        """How many features a row has."""
+        return len(self.shift)
+
+    def __call__(self, contexts: Features) -> Features:
+        """(n, width) features of (n, d) contexts."""
+        features = (OneHot(self.columns)(contexts) - self.shift) * self.factor
+        np.clip(features, -_FARTHEST, _FARTHEST, out=features)
+        np.copyto(features, 0.0, where=np.isnan(features))
+        return features
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays and JSON values."""
+        return {
+            "categories": list(self.columns.categories),
+            "names": list(self.columns.names),
+            "rows": self.rows,
+            "shift": self.shift,
+            "factor": self.factor,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> _RowScale:
+        """The scale that `state` described."""
+        columns = Columns(tuple(state["categories"]), tuple(state["names"]))
+        width = int(np.maximum(columns.categories, 1).sum())
+        scale = cls(columns, int(state["rows"]), state["shift"], state["factor"])
+        for part in (scale.shift, scale.factor):
+            if part.shape != (width,) or part.dtype != np.float32 or not np.isfinite(part).all():
+                raise SavedFileError(f"the saved scale of features does not fit {width} features; save it again")
+        return scale
+
+
+def _moments(numbers: Features) -> tuple[Floats, Floats]:
+    """Mean and 1 / standard deviation of each column's present values; 0 and 1 where there are none."""
+    present = ~np.isnan(numbers)
+    count = np.maximum(present.sum(0), 1)
+    mean = np.where(present, numbers, 0.0).sum(0, dtype=np.float64) / count
+    variance = (np.where(present, numbers - mean, 0.0) ** 2).sum(0) / count
+    deviation = np.sqrt(variance)
+    varies = deviation > 1e-6 * np.abs(mean)
+    return mean, 1.0 / np.where(varies, deviation, 1.0)
+
+
+def _number(value: Any) -> bool:
+    plain = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return plain and math.isfinite(value)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,0 +1,67 @@
+"""Rewards in units of their own spread, so that no choice depends on the unit in which rewards are given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treebandit.core import Estimate, Floats
+from treebandit.errors import SavedFileError
+
+
+@dataclass(frozen=True, slots=True)
+class RewardScale:
+    """Standardised reward = (reward - mean) / deviation.
+
+    varies: whether the rewards that it was made from differ; where they do not, deviation is 1.
+    """
+
+    mean: float = 0.0
+    deviation: float = 1.0
+    varies: bool = True
+
+    @classmethod
+    def of(cls, rewards: Floats) -> RewardScale:
+        """Mean and standard deviation of (n,) rewards; multiplied by a power of two they scale without rounding."""
+        # Sums around the first reward keep all digits of 1e9 + {0, 1}; divided by the largest, squares do not overflow.
+        shifted = rewards - rewards[0]
+        mean = float(rewards[0] + shifted.mean())
+        centred = rewards - mean
+        largest = float(np.abs(centred).max())
+        if not largest > 0.0:
+            return cls(mean, 1.0, varies=False)
+        deviation = largest * math.sqrt(float(np.square(centred / largest).mean()))
+        return cls(mean, deviation)
+
+    def standardised(self, rewards: Floats) -> Floats:
+        """(n,) rewards in these units."""
+        return (rewards - self.mean) / self.deviation
+
+    def original(self, estimate: Estimate) -> Estimate:
+        """An estimate in these units, in the unit of the rewards."""
+        if self.mean == 0.0 and self.deviation == 1.0:
+            return estimate
+        return Estimate(
+            self.mean + self.deviation * estimate.mean,
+            self.deviation**2 * estimate.variance,
+            estimate.count,
+        )
+
+    def fits(self, rewards: Floats) -> bool:
+        """Whether these rewards can be told in these units: not where they are the first to differ."""
+        return self.varies or bool((rewards == self.mean).all())
+
+    def state(self) -> list[Any]:
+        """All of it as JSON values."""
+        return [self.mean, self.deviation, self.varies]
+
+    @classmethod
+    def restored(cls, state: Any) -> RewardScale:
+        """The scale that `state` described."""
+        mean, deviation, varies = state
+        if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0.0):
+            raise SavedFileError(f"the saved scale of rewards is mean {mean}, deviation {deviation}; save it again")
+        return cls(float(mean), float(deviation), bool(varies))

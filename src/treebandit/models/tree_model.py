@@ -1,0 +1,202 @@
+"""One tree ensemble for all arms, rebuilt as rows come, its leaves telling how sure it is (paper, Algorithm 1)."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from treebandit.core import Candidates, Estimate, Features, Floats
+from treebandit.errors import NotFittedError, ParameterError
+from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
+from treebandit.models.history import History
+from treebandit.models.model import Commit, copy_of
+from treebandit.models.reward_scale import RewardScale
+from treebandit.models.schedule import Schedule
+from treebandit.trees.forest import Forest, TreeLearner
+from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
+
+StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSettings:
+    """What a tree model is made of; the arguments of the agents that have one, under the same names."""
+
+    trees: TreeLearner
+    rebuild: str = "8 ln t"
+    arm_encoding: ArmEncoding = "auto"
+    categories: CategoryEncoding = "codes"
+    leaf_output: LeafOutput = "library"
+    statistics: StatisticsFrom = "all"
+    held_out_share: float = 0.5
+    prior_rows: float = 0.0
+    standardise: bool = False
+
+    def __post_init__(self) -> None:
+        check_encoding(self.arm_encoding, self.categories)
+        choices = {
+            "leaf_output": ("library", "average"),
+            "statistics": ("all", "held_out", "out_of_bag"),
+            "standardise": (True, False),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(map(str, allowed))}"
+                )
+        if not 0 < self.held_out_share < 1:
+            raise ParameterError(f"held_out_share={self.held_out_share!r}; expected a share between 0 and 1")
+        if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
+            raise ParameterError(f"prior_rows={self.prior_rows!r}; expected a number of at least 0")
+        if not isinstance(self.trees, TreeLearner):
+            raise ParameterError(f"trees={self.trees!r} has no method fit(features, targets, *, seed)")
+
+
+class TreeModel:
+    """Rows learned so far, the ensemble that was fitted to them last, and the statistics of its leaves.
+
+    Whenever the schedule's level has grown, the ensemble is fitted anew to all rows; in between, rows change the
+    leaves they reach.
+    """
+
+    def __init__(self, settings: TreeSettings) -> None:
+        self.settings = settings
+        self._schedule = Schedule.parse(settings.rebuild)
+        self.history = History()
+        self.leaves: LeafStatistics | None = None
+        self.scale = RewardScale()
+        self._encoder: Encoder | None = None
+        self._level = 0
+        #: Wall seconds spent fitting so far.
+        self.rebuild_seconds = 0.0
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there are trees yet."""
+        return self.leaves is not None
+
+    def prepared(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+    ) -> Commit:
+        """Rows to learn; the trees are fitted anew where it is time (Algorithm 1, lines 5-11)."""
+        history = self.history.appended(rows, rewards)
+        level = self._schedule.level(t + 1)
+        if self.leaves is None:
+            due = started and len(history) >= 2
+        else:
+            due = level > self._level or not self.scale.fits(rewards)
+        if due:
+            return self._rebuilt(history, rows, random, level)
+        if self.leaves is None:
+            return lambda: setattr(self, "history", history)
+        update = self._prepared_update(rows, self.scale.standardised(rewards))
+
+        def commit() -> None:
+            update()
+            self.history = history
+
+        return commit
+
+    def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
+        """Let rows change the leaves they reach, between rebuilds."""
+        leaves, features = self._encoded(rows)
+        return leaves.prepared_update(features, targets)
+
+    def _rebuilt(self, history: History, newest: Candidates, random: np.random.Generator, level: int) -> Commit:
+        """Fit the ensemble to all rows and set the leaf values (Algorithm 1, line 7)."""
+        started = time.perf_counter()
+        drawn = copy_of(random)
+        scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
+        targets = scale.standardised(history.rewards)
+        encoder, features = self._fitted_encoder(history.rows(newest.columns), targets, drawn)
+        leaves = self._measured(features, targets, int(drawn.integers(2**31 - 1)), drawn)
+        seconds = self.rebuild_seconds + time.perf_counter() - started
+
+        def commit() -> None:
+            self.history, self.leaves, self.scale, self._encoder = history, leaves, scale, encoder
+            self._level, self.rebuild_seconds = level, seconds
+            random.bit_generator.state = drawn.bit_generator.state
+
+        return commit
+
+    def _fitted_encoder(
+        self, rows: Candidates, targets: Floats, random: np.random.Generator
+    ) -> tuple[Encoder, Features]:
+        """How rows enter the trees from now on, and the (n, width) features of these rows."""
+        settings = self.settings
+        encoder = Encoder(
+            rows.columns, rows.arms, arm_encoding=settings.arm_encoding, categories=settings.categories
+        )
+        return encoder, encoder(rows.contexts, rows.arms)
+
+    def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
+        return Encoder.restored(state, categories=self.settings.categories)
+
+    def _measured(
+        self, features: Features, targets: Floats, seed: int, random: np.random.Generator
+    ) -> LeafStatistics:
+        settings = self.settings
+        if settings.statistics == "held_out" and len(targets) >= 4:
+            order = random.permutation(len(targets))
+            cut = min(max(round(len(targets) * settings.held_out_share), 1), len(targets) - 2)
+            held, grown = np.sort(order[:cut]), np.sort(order[cut:])
+            forest = settings.trees.fit(features[grown], targets[grown], seed=seed)
+            features, targets = features[held], targets[held]
+        else:
+            forest = settings.trees.fit(features, targets, seed=seed)
+        return LeafStatistics.measure(
+            forest,
+            features,
+            targets,
+            output=settings.leaf_output,
+            out_of_bag=settings.statistics == "out_of_bag",
+            prior_rows=settings.prior_rows,
+        )
+
+    def _encoded(self, rows: Candidates) -> tuple[LeafStatistics, Features]:
+        if self.leaves is None or self._encoder is None:
+            raise NotFittedError(
+                f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
+            )
+        return self.leaves, self._encoder(rows.contexts, rows.arms)
+
+    def estimate(self, rows: Candidates) -> Estimate:
+        """Sums over the leaves that each row reaches (Algorithm 1, lines 14-18)."""
+        leaves, features = self._encoded(rows)
+        return self.scale.original(leaves.estimate(features))
+
+    def sample(
+        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
+    ) -> Floats:
+        """Joint draws, (draws, n): each leaf's output is drawn, so rows in one leaf share its draw."""
+        leaves, features = self._encoded(rows)
+        key = int(random.integers(2**63))
+        samples = leaves.sample(features, draws=draws, exploration=scale, key=key)
+        return self.scale.mean + self.scale.deviation * samples
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        state: dict[str, Any] = {
+            "history": self.history.state(),
+            "level": self._level,
+            "rebuild_seconds": self.rebuild_seconds,
+            "scale": self.scale.state(),
+            "leaves": None,
+        }
+        if self.leaves is not None and self._encoder is not None:
+            state["leaves"] = {**self.leaves.state(), "encoder": self._encoder.state()}
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        self.history = History.restored(state["history"])
+        self._level, self.rebuild_seconds = int(state["level"]), float(state["rebuild_seconds"])
+        self.scale = RewardScale.restored(state["scale"])
+        saved = state["leaves"]
+        if saved is not None:
+            self._encoder = self._restored_encoder(saved["encoder"])
+            self.leaves = LeafStatistics.restored(saved, prior_rows=self.settings.prior_rows)

@@ -1,0 +1,44 @@
+"""Thompson sampling: a draw from what the model holds possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treebandit.core import Candidates, Floats
+from treebandit.models.model import RewardModel
+from treebandit.policies.policy import check_exploration
+
+
+@dataclass(frozen=True, slots=True)
+class Thompson:
+    """A draw of each candidate's mean reward, its deviation from the estimate multiplied by ν.
+
+    exploration: ν.
+    joint: candidates share what the model is unsure of in common (leaves, coefficients); otherwise each is drawn
+        from N(μ, ν² σ²) on its own, as Algorithm 1 prints it.
+    """
+
+    exploration: float
+    joint: bool = True
+
+    def __post_init__(self) -> None:
+        check_exploration(self.exploration)
+
+    def scores(
+        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator
+    ) -> Floats:
+        """One draw per candidate, (n,)."""
+        scores: Floats = self.draws(model, rows, t=t, random=random, size=1)[0]
+        return scores
+
+    def draws(
+        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator, size: int
+    ) -> Floats:
+        """`size` draws per candidate, (size, n)."""
+        if self.joint:
+            return model.sample(rows, size, random, scale=self.exploration)
+        estimate = model.estimate(rows)
+        noise = random.standard_normal((size, len(estimate.mean)))
+        return estimate.mean + self.exploration * np.sqrt(estimate.variance) * noise

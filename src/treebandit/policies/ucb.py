@@ -1,0 +1,42 @@
+"""Upper confidence bounds: optimism in proportion to what is not known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from treebandit.core import Candidates, Floats
+from treebandit.models.model import RewardModel
+from treebandit.policies.policy import check_exploration
+from treebandit.policies.greedy import Deterministic
+
+
+@dataclass(frozen=True, slots=True)
+class UCB(Deterministic):
+    """U = μ + ν √(σ² · growth / division), σ² the variance of the estimated mean.
+
+    exploration: ν.
+    growing: growth is ln(t - 1) (TEUCB); otherwise 1 (LinUCB, NeuralUCB).
+    divided: division is the count of rows c, as Algorithm 1 prints it although σ² holds a division by c already;
+        otherwise 1.
+    """
+
+    exploration: float
+    growing: bool = False
+    divided: bool = False
+
+    def __post_init__(self) -> None:
+        check_exploration(self.exploration)
+
+    def scores(
+        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator
+    ) -> Floats:
+        """The upper bound of each candidate, (n,)."""
+        estimate = model.estimate(rows)
+        variance = estimate.variance
+        if self.divided:
+            variance = variance / np.maximum(estimate.count, 1.0)
+        growth = math.log(max(t - 1, 1)) if self.growing else 1.0
+        return estimate.mean + np.sqrt(self.exploration**2 * growth * variance)
