@@ -14,9 +14,8 @@ def regret(agent, environment, rounds):
 
 
 def test_it_is_what_the_package_gives():
-    agent = treebandit.Bandit()
-    assert repr(agent) == repr(Bandit())
-    assert isinstance(agent, treebandit.TETS)
+    assert treebandit.Bandit is Bandit
+    assert repr(treebandit.Bandit()) == repr(Bandit())
 
 
 def test_linear_scores_help_where_rewards_are_linear():
@@ -80,44 +79,46 @@ def played(problem, rounds=400, **arguments):
     return agent, environment.observe().candidates
 
 
-def test_the_score_is_a_blend_and_a_bonus():
-    agent, candidates = played("linear", exploration=0.0)
-    features, leverage = agent._encoder.look_up(candidates.contexts, candidates.arms)
-    forest = agent._leaves.estimate(features).mean
-    w, rewards = agent.linear_weight, agent._history.rewards
-    ridges = agent._encoder.ridges
+@pytest.mark.parametrize("boost", [True, False])
+@pytest.mark.parametrize("shortfall", [0.0, 3.0])
+def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
+    agent, candidates = played("linear", exploration=0.0, boost=boost, standardise=False)
+    features, leverage = agent.model.encoder.look_up(candidates.contexts, candidates.arms)
+    forest = agent.model.leaves.estimate(features).mean
+    w, rewards = agent.linear_weight, agent.model.history.rewards
+    ridges = agent.model.encoder.ridges
     assert 0.0 < w <= 1.0
     arms, width = 4, 9  # eight features and the level
     assert ridges.unit == pytest.approx(ridges.spread * np.sqrt(np.log2(arms) / width))
     assert 0.5 * np.std(rewards) < ridges.spread < 2.0 * np.std(rewards)
     blend = (1.0 - w) * forest + w * features[:, -1]
     np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)
-    strange = np.sqrt(leverage / (1.0 + leverage))
-    np.testing.assert_allclose(agent.score(candidates), blend + 0.5 * ridges.unit * strange)
-    ridges.base = blend.max() + 3.0 * ridges.spread
-    np.testing.assert_allclose(agent.score(candidates), blend + 9.0 * 0.5 * ridges.unit * strange)
-    agent.doubt = False
-    np.testing.assert_allclose(agent.score(candidates), blend + 0.5 * ridges.unit * strange)
+    if shortfall:
+        ridges.base = blend.max() + shortfall * ridges.spread
+    bonus = 0.5 * ridges.unit * np.sqrt(leverage / (1.0 + leverage))
+    if boost and shortfall:
+        bonus *= shortfall**2
+    np.testing.assert_allclose(agent.score(candidates), blend + bonus)
 
 
 def test_the_weight_is_what_would_have_been_best():
-    agent, candidates = played("linear", rounds=60)
+    agent, candidates = played("linear", rounds=60, standardise=False)
     forest, linear, rewards = [], [], []
-    agent._errors = np.zeros(2)
+    agent.model.errors = np.zeros(2)
     random = np.random.default_rng(0)
     for _ in range(5):
         row = candidates[np.array([random.integers(4)])]
-        features = agent._encoder(row.contexts, row.arms)
-        forest.append(agent._leaves.estimate(features).mean[0])
+        features = agent.model.encoder(row.contexts, row.arms)
+        forest.append(agent.model.leaves.estimate(features).mean[0])
         linear.append(float(features[0, -1]))
         rewards.append(random.normal())
         agent.learn(row, np.array(rewards[-1:]))
-    assert agent._level == agent._schedule.level(61)  # no rebuild in between
+    assert agent.model.level == agent.model._schedule.level(61)  # no rebuild in between
     f, z, r = (np.array(part) for part in (forest, linear, rewards))
     remembered = 0.999 ** np.arange(4, -1, -1)
     best = (remembered * (r - f) * (z - f)).sum() / (remembered * (z - f) ** 2).sum()
-    assert agent._errors[0] / agent._errors[1] == pytest.approx(best, rel=1e-6)
-    assert agent.linear_weight == min(max(agent._errors[0] / agent._errors[1], 0.0), 1.0)
+    assert agent.model.errors[0] / agent.model.errors[1] == pytest.approx(best, rel=1e-6)
+    assert agent.linear_weight == min(max(agent.model.errors[0] / agent.model.errors[1], 0.0), 1.0)
 
 
 def test_the_weight_follows_the_problem():
@@ -134,11 +135,6 @@ def test_the_bonus_finds_the_good_ones_among_many_arms():
         )
 
     assert at() < at(linear=False)
-
-
-def test_integer_codes_are_refused():
-    with pytest.raises(ParameterError, match="categories='codes'.*TETS"):
-        Bandit(categories="codes")
 
 
 def test_prior_rows_out_of_range_are_named():

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from treebandit.models.linear_scores import LinearEncoder
 from treebandit.core import Candidates, Columns
+from treebandit.models.linear_scores import LinearEncoder
 
 COLUMNS = Columns((0, 0, 3))
 

@@ -52,7 +52,7 @@ def test_choices_are_those_of_an_agent_without_memory(kind, arguments, trees):
     agent, plain = driver(kind, trees, **arguments), driver(kind, trees, **arguments)
     environment = town()
     choices = drive(agent, environment, 70)
-    assert agent._leaves._memory._uses > 0
+    assert agent.model.leaves._memory._uses > 0
     with without_memory():
         assert choices == drive(plain, town(), 70)
     assert_same_estimates(agent, plain, environment)
@@ -63,7 +63,7 @@ def test_arms_in_the_features_are_settled_with_them(encoding):
     arguments = {"rebuild": "every 15", "random_start": "rounds", "random_rounds": 3, "seed": 0}
     agent, plain = (TEUCB(TREES[0], arm_encoding=encoding, **arguments) for _ in range(2))
     choices = drive(agent, town(), 25)
-    assert agent._leaves._memory._uses > 0
+    assert agent.model.leaves._memory._uses > 0
     with without_memory():
         assert choices == drive(plain, town(), 25)
 
@@ -99,10 +99,10 @@ def test_files_hold_nothing_of_it(tmp_path):
     drive(agent, town(), 40)
     with without_memory():
         drive(plain, town(), 40)
-    agent.rebuild_seconds = plain.rebuild_seconds = 0.0
+    agent.model.rebuild_seconds = plain.model.rebuild_seconds = 0.0
     agent.save(tmp_path / "agent")
     plain.save(tmp_path / "plain")
     assert (tmp_path / "agent").stat().st_size == (tmp_path / "plain").stat().st_size
-    mine, other = (saving.read(tmp_path / name)[1]["own"]["leaves"] for name in ("agent", "plain"))
+    mine, other = (saving.read(tmp_path / name)[1]["own"]["model"]["leaves"] for name in ("agent", "plain"))
     assert mine.keys() == other.keys()
     np.testing.assert_array_equal(mine["table"], other["table"])

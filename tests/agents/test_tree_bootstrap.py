@@ -40,7 +40,7 @@ def taught(**arguments):
 def test_an_arm_without_rows_is_as_good_as_the_best_reward_seen(arguments):
     agent = taught(**arguments)
     scores = agent.score(Candidates(np.zeros((3, 2), np.float32), np.array([0, 1, 9]), Columns.numeric(2)))
-    assert scores[2] == pytest.approx(agent._history.rewards.max())
+    assert scores[2] == pytest.approx(agent.model.history.rewards.max())
     assert scores[0] < scores[1] <= scores[2]
 
 
@@ -55,7 +55,7 @@ def test_an_arm_that_has_always_paid_the_same_may_be_better(mode):
     """Nine times 0.5 where others have paid up to 1: uniform prior, so the better reward has a mean chance of 0.1."""
     row = Candidates(np.zeros((1, 1), np.float32), np.array([0]), Columns.numeric(1))
     drawn, trusted = (
-        TreeBootstrap(mode=mode, replicates=2, random_rounds=0, lone_reward=how, seed=0)
+        TreeBootstrap(mode=mode, replicates=2, random_rounds=0, constant_rewards=how, seed=0)
         for how in ("drawn", "trusted")
     )
     for agent in (drawn, trusted):
@@ -78,37 +78,37 @@ def test_each_decision_takes_a_new_bootstrap_unless_replicates_stand_for_it():
 
 def test_replicates_are_rebuilt_as_their_arm_grows_and_at_once_for_a_new_arm():
     agent = taught(mode="replicates", replicates=2, rebuild="every 30")
-    first = {label: arm.forests for label, arm in agent._arms.items()}
+    first = {label: arm.forests for label, arm in agent.model.arms.items()}
     agent.learn(np.zeros((1, 2)), [1.0], [0])
-    assert agent._arms[0].forests is first[0]
+    assert agent.model.arms[0].forests is first[0]
     agent.learn(np.zeros((1, 2)), [1.0], [7])
-    assert len(agent._arms[7].forests) == 2
-    assert agent._arms[1].forests is first[1]
+    assert len(agent.model.arms[7].forests) == 2
+    assert agent.model.arms[1].forests is first[1]
     agent.learn(np.zeros((9, 2)), np.ones(9), [0] * 9)
-    assert len(agent._arms[0].rows) == 30
-    assert agent._arms[0].forests is not first[0]
-    assert agent._arms[1].forests is first[1]
+    assert len(agent.model.arms[0].rows) == 30
+    assert agent.model.arms[0].forests is not first[0]
+    assert agent.model.arms[1].forests is first[1]
 
 
 def test_replicates_are_rebuilt_when_an_arm_pays_something_new():
     """Models that know failures alone would lock out the arm, which is no longer drawn from the prior."""
     agent = TreeBootstrap(FOREST, mode="replicates", replicates=2, rebuild="never", random_rounds=0, seed=0)
     agent.learn(np.zeros((9, 1)), [0.0] * 9, [0] * 9)
-    first = agent._arms[0].forests
+    first = agent.model.arms[0].forests
     agent.learn(np.zeros((1, 1)), [0.0], [0])
-    assert agent._arms[0].forests is first
+    assert agent.model.arms[0].forests is first
     agent.learn(np.zeros((1, 1)), [1.0], [0])
-    second = agent._arms[0].forests
+    second = agent.model.arms[0].forests
     assert second is not first
     agent.learn(np.zeros((1, 1)), [0.5], [0])
-    assert agent._arms[0].forests is second
+    assert agent.model.arms[0].forests is second
 
 
 def test_many_rows_of_one_arm_meet_one_whole_tree():
     agent = taught()
     contexts = np.random.default_rng(1).random((50, 2)).astype(np.float32)
     scores = agent.score(Candidates(contexts, np.zeros(50, np.intp), Columns.numeric(2)))
-    assert set(scores.astype(np.float32)) <= set(agent._history.rewards)
+    assert set(scores.astype(np.float32)) <= set(agent.model.history.rewards)
 
 
 def test_without_arms_all_rows_share_one_model():
@@ -151,14 +151,14 @@ def test_a_failed_fit_leaves_the_agent_as_it_was():
 
     trees = Fragile()
     agent = taught(trees=trees, mode="replicates", rebuild="every 1")
-    before = agent._state()
+    rows = np.random.default_rng(3).normal(size=(4, 2)).astype(np.float32)
+    before = agent.estimate(rows, arms=[0, 1, 0, 5])
     trees.broken = True
     with pytest.raises(MemoryError):
-        agent.learn(np.zeros((3, 2)), [1.0, 1.0, 1.0], [0, 1, 5])
-    after = agent._state()
-    assert len(before["history"]["rewards"]) == len(after["history"]["rewards"])
-    assert [len(arm.rows) for arm in agent._arms.values()] == [20, 20]
-    assert [arm["arm"] for arm in after["models"]] == [0, 1]
+        agent.learn(np.zeros((3, 2)), [1.0, 1.0, 1.0], [0, 1, 0])
+    after = agent.estimate(rows, arms=[0, 1, 0, 5])
+    np.testing.assert_array_equal(before.mean, after.mean)
+    np.testing.assert_array_equal(after.count, [20, 20, 20, 0])
 
 
 def test_the_note_says_how_exact_a_run_is():
@@ -172,9 +172,9 @@ def test_the_note_says_how_exact_a_run_is():
         {"mode": "quick"},
         {"replicates": 0},
         {"random_rounds": -1},
-        {"random_start": "in_turn"},
+        {"random_start": "at_once"},
         {"optimistic_reward": float("inf")},
-        {"lone_reward": "ignored"},
+        {"constant_rewards": "ignored"},
         {"categories": "hashed"},
         {"trees": 3},
         {"rebuild": "sometimes"},

@@ -21,7 +21,7 @@ from treebandit.errors import NotFittedError, ParameterError
 
 def leaf_sums(agent, contexts, arms):
     """μ, σ² and c of Algorithm 1, lines 10 to 18, from the leaf table, one leaf at a time."""
-    leaves = agent._leaves
+    leaves = agent.model.leaves
     features = np.column_stack((arms, contexts)).astype(np.float32)
     sums = []
     for reached in leaves.forest.find_leaves(features):
@@ -29,7 +29,8 @@ def leaf_sums(agent, contexts, arms):
         for leaf in reached:
             output, spread, c, _ = leaves.table[leaf]
             mean, variance, count = mean + output, variance + spread, count + c
-        sums.append((mean, variance, count))
+        scale = agent.model.scale
+        sums.append((scale.mean + scale.deviation * mean, scale.deviation**2 * variance, count))
     return np.array(sums).T
 
 
@@ -87,7 +88,7 @@ def test_greedy_with_exploration_0(kind):
     ],
 )
 def test_every_tree_library_learns_which_arm_is_better(kind, trees):
-    agent = make_agent(kind, trees)
+    agent = make_agent(kind, trees, seed=2)
     play(agent, 500, seed=0)
     random = np.random.default_rng(9)
     rows = random.normal(size=(100, 4)).astype(np.float32)
@@ -103,16 +104,16 @@ class TestRandomStart:
         agent = make_agent(random_rounds=4)
         self.first_choices(agent, 11)
         assert agent.start_rounds == 12
-        assert agent._leaves is None
+        assert agent.model.leaves is None
         self.first_choices(agent, 1)
-        assert agent._leaves is not None
+        assert agent.model.leaves is not None
 
     def test_rounds_counts_rounds(self):
         agent = make_agent(random_rounds=5, random_start="rounds")
         self.first_choices(agent, 4)
-        assert agent._leaves is None
+        assert agent.model.leaves is None
         self.first_choices(agent, 1)
-        assert agent._leaves is not None
+        assert agent.model.leaves is not None
 
     def test_in_turn_plays_each_arm_equally_often(self):
         agent = make_agent(random_rounds=4, random_start="in_turn")
@@ -130,8 +131,8 @@ class TestRandomStart:
         agent = make_agent(random_rounds=1)
         for _ in range(50):
             agent.choose(np.ones(4), arms=[0, 1])
-        assert agent._leaves is None
-        with pytest.raises(NotFittedError, match="0 rows learned in 50 rounds"):
+        assert agent.model.leaves is None
+        with pytest.raises(NotFittedError, match="no trees yet after 0 rows"):
             agent.estimate(np.ones((2, 4)), arms=[0, 1])
 
 
@@ -142,8 +143,8 @@ class TestRebuild:
         for t in range(1, 61):
             row = agent.choose(np.ones(4), arms=[0, 1])
             agent.learn(random.normal(size=4), random.random(), arms=row)
-            if agent._leaves is not None and agent._leaves.forest is not forest:
-                forest = agent._leaves.forest
+            if agent.model.leaves is not None and agent.model.leaves.forest is not forest:
+                forest = agent.model.leaves.forest
                 rounds.append(t + 1)
         return rounds
 
@@ -165,15 +166,15 @@ class TestRebuild:
             rows = agent.choose(np.random.default_rng(t).normal(size=(20, 4)), oracle=TopK(7))
             agent.learn(np.ones((7, 4)), np.arange(7.0))
             assert len(rows) == 7
-            if agent._leaves is not None and agent._leaves.forest is not forest:
-                forest = agent._leaves.forest
+            if agent.model.leaves is not None and agent.model.leaves.forest is not forest:
+                forest = agent.model.leaves.forest
                 builds.append(t + 1)
         assert builds == [3, 10, 20]
 
     def test_a_late_batch_is_taken_in_at_once(self):
         agent = make_agent(random_rounds=2)
         play(agent, 200, learn_each=100)
-        assert len(agent._history) == 200
+        assert len(agent.model.history) == 200
         assert agent.clock == 200
 
     def test_rows_learned_before_the_first_decision_count_one_round_each(self):
@@ -183,7 +184,7 @@ class TestRebuild:
         agent.learn(x, (x[:, 0] > 0) == (arms == 1), arms=arms)
         assert agent.clock == 500
         assert agent.start_rounds == 30
-        assert agent._leaves is not None
+        assert agent.model.leaves is not None
         agent.choose(np.ones(4), arms=[0, 1, 2])
         assert agent.clock == 501
 
@@ -216,7 +217,7 @@ def test_out_of_bag_counts_about_a_third_of_all_rows():
         agent = make_agent(TEUCB, RandomForestTrees(n_trees=40), statistics=statistics, rebuild="never")
         random = np.random.default_rng(0)
         agent.learn(random.normal(size=(300, 4)), random.random(300), arms=random.integers(0, 2, 300))
-        table = agent._leaves.table
+        table = agent.model.leaves.table
         counts[statistics] = table[:, 2].sum()
     assert counts["all"] == 300 * 40
     assert 0.3 < counts["out_of_bag"] / counts["all"] < 0.44
@@ -236,7 +237,7 @@ def test_held_out_rows_are_kept_away_from_the_trees():
     random = np.random.default_rng(0)
     agent.learn(random.normal(size=(100, 4)), random.random(100), arms=random.integers(0, 2, 100))
     assert len(recorder.seen[0]) == 70
-    assert agent._leaves.table[:, 2].sum() == 30 * SMALL["n_trees"]
+    assert agent.model.leaves.table[:, 2].sum() == 30 * SMALL["n_trees"]
 
 
 def test_out_of_bag_needs_a_bootstrap(kind):

@@ -22,7 +22,7 @@ def test_history_returns_all_rows_in_order(sizes, arms):
     expected_rows, expected_rewards = [], []
     for k, size in enumerate(sizes):
         chosen, rewards = rows(size, arms=arms, start=100 * k), np.arange(size) + k / 8
-        history.append(chosen, rewards)
+        history = history.appended(chosen, rewards)
         expected_rows.append(chosen.contexts)
         expected_rewards.append(rewards)
     assert len(history) == sum(sizes)
@@ -36,25 +36,28 @@ def test_history_takes_at_most_1_3_times_the_bytes_it_holds():
     history = History()
     one, d = rows(1, d=14), 14
     for n in range(1, 5001):
-        history.append(one, np.ones(1))
+        history = history.appended(one, np.ones(1))
         if n >= 200:
-            assert history.nbytes <= 1.3 * n * (d * 4 + 4)
+            assert history.nbytes <= 1.3 * n * (d * 4 + 8)
 
 
-def test_truncate_forgets_the_last_rows():
-    history = History()
-    history.append(rows(5), np.arange(5.0))
-    history.append(rows(4), np.arange(4.0))
-    history.truncate(5)
-    assert history.rewards.tolist() == [0, 1, 2, 3, 4]
+def test_a_history_stays_as_it_is_when_rows_are_appended():
+    first = History().appended(rows(5), np.arange(5.0))
+    dropped = first.appended(rows(4), np.full(4, 7.0))
+    second = first.appended(rows(3), np.full(3, 9.0))
+    assert first.rewards.tolist() == [0, 1, 2, 3, 4]
+    assert second.rewards.tolist() == [0, 1, 2, 3, 4, 9, 9, 9]
+    assert len(dropped) == 9
+
+
+def test_rewards_keep_all_their_digits():
+    history = History().appended(rows(2), np.array([1e9, 1e9 + 1e-3]))
+    assert history.rewards.tolist() == [1e9, 1e9 + 1e-3]
 
 
 def test_state_restores_a_history_that_can_grow():
-    history = History()
-    history.append(rows(5), np.arange(5.0))
-    again = History.restored(history.state())
-    again.append(rows(2), np.ones(2))
-    assert again.rewards.tolist() == [0, 1, 2, 3, 4, 1, 1]
+    again = History.restored(History().appended(rows(5), np.arange(5.0)).state())
+    assert again.appended(rows(2), np.ones(2)).rewards.tolist() == [0, 1, 2, 3, 4, 1, 1]
     assert len(History.restored(History().state())) == 0
 
 

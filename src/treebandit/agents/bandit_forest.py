@@ -17,7 +17,6 @@ from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
 
-
 _Parts = tuple[ArmIndex, "_Variables | None", EliminationForest | None, float]
 
 

@@ -23,13 +23,13 @@ _Decided = TypeVar("_Decided")
 class BaseAgent:
     """An agent for tables: subclasses are dataclasses whose fields describe them completely.
 
-    A subclass writes `_scores(candidates)` and `_prepared(chosen, rewards, t=...)`, and, for what it keeps, `_state` and
-    `_restore`. The base checks every input before anything changes, counts the rounds (`clock`, t in the paper:
+    A subclass writes `_scores(candidates)` and `_prepared(chosen, rewards, t=...)`, and, for what it keeps, `_state`
+    and `_restore`. The base checks every input before anything changes, counts the rounds (`clock`, t in the paper:
     one per decision, and one per row learned before the first decision), and saves and loads.
 
     Every method may be called from any thread: one caller at a time. An exception, Ctrl-C included, at any moment
-    leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and learning
-    prepares all changes before it makes any, so that making them can be repeated.
+    leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and
+    learning prepares all changes before it makes any, so that making them can be repeated.
     """
 
     seed: int | None

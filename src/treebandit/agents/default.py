@@ -29,8 +29,8 @@ class Bandit(ModelAgent):
     """The default agent: one configuration for all problems, nothing to tune.
 
     A forest scores all arms; a ridge regression per arm is one of its features and is blended with it by how well each
-    predicted. It explores by Thompson sampling from the forest's leaves, and by a bonus for candidates unlike what an arm
-    was tried on. A candidate's score is
+    predicted. It explores by Thompson sampling from the forest's leaves, and by a bonus for candidates unlike what an
+    arm was tried on. A candidate's score is
 
         (1 - w) · draw of the forest + w · z·θ + linear_exploration · boost · s · √(log₂ K / width) · √(h / (1 + h)),
 
@@ -63,7 +63,7 @@ class Bandit(ModelAgent):
     blend: bool = True
     linear_exploration: float = 0.5
     boost: bool = True
-    standardise: bool = False
+    standardise: bool = True
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
@@ -85,8 +85,8 @@ class Bandit(ModelAgent):
     @property
     def linear_weight(self) -> float:
         """w, the share of the linear model in the scores."""
-        assert isinstance(self._model, Blend)
-        return self._model.linear_weight
+        assert isinstance(self.model, Blend)
+        return self.model.linear_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,7 @@ class _BonusThompson:
         check_exploration(self.exploration)
         check_exploration(self.bonus, "linear_exploration")
 
-    def scores(
-        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator
-    ) -> Floats:
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
         """One draw per candidate, (n,)."""
         scores: Floats = self.draws(model, rows, t=t, random=random, size=1)[0]
         return scores
@@ -113,6 +111,4 @@ class _BonusThompson:
     ) -> Floats:
         """`size` draws per candidate, (size, n)."""
         assert isinstance(model, Blend)
-        return model.explore(
-            rows, size, random, scale=self.exploration, bonus=self.bonus, boost=self.boost
-        )
+        return model.explore(rows, size, random, scale=self.exploration, bonus=self.bonus, boost=self.boost)

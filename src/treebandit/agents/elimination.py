@@ -127,7 +127,9 @@ class EliminationForest:
         means = np.where(left, self._totals[nodes, 1:] / plays, -np.inf)
         radii = self._radii(plays, plays.shape[1])
         best = means.argmax(axis=1)[:, None]
-        gaps = (np.take_along_axis(means, best, 1) - means) / unit + self._epsilons[self._tree[nodes]][:, None]
+        gaps = (np.take_along_axis(means, best, 1) - means) / unit + self._epsilons[self._tree[nodes]][
+            :, None
+        ]
         left &= gaps < radii + np.take_along_axis(radii, best, 1)
         np.put_along_axis(left, best, True, 1)
         self._left[nodes, 1:] = left

@@ -25,7 +25,7 @@ class ModelAgent(BaseAgent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._start, self._model, self._policy = self._parts()
+        self._start, self.model, self.policy = self._parts()
         #: The arms that the random start is for: those learned before the first decision, or offered in it.
         self._start_arms: Indices = _NO_ARMS
 
@@ -36,7 +36,7 @@ class ModelAgent(BaseAgent):
     @property
     def rebuild_seconds(self) -> float:
         """Wall seconds spent rebuilding the model so far."""
-        return float(getattr(self._model, "rebuild_seconds", 0.0))
+        return float(getattr(self.model, "rebuild_seconds", 0.0))
 
     @property
     def start_rounds(self) -> int:
@@ -50,15 +50,15 @@ class ModelAgent(BaseAgent):
     def _scores(self, candidates: Candidates) -> Floats:
         if not len(self._start_arms):
             self._start_arms = self._arms_of(candidates)
-        if not self._model.fitted or self.clock <= self.start_rounds:
+        if not self.model.fitted or self.clock <= self.start_rounds:
             return self._start.scores(candidates, self.clock, self._random)
-        return self._policy.scores(self._model, candidates, t=self.clock, random=self._random)
+        return self.policy.scores(self.model, candidates, t=self.clock, random=self._random)
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         arms = self._start_arms
         if not self._decided:
             arms = np.union1d(arms, self._arms_of(chosen))
-        commit = self._model.prepared(
+        commit = self.model.prepared(
             chosen, rewards, t=t, random=self._random, started=t >= self._start.length(len(arms))
         )
 
@@ -69,16 +69,16 @@ class ModelAgent(BaseAgent):
         return commit_both
 
     def _estimate(self, candidates: Candidates) -> Estimate:
-        return self._model.estimate(candidates)
+        return self.model.estimate(candidates)
 
     def _state(self) -> dict[str, Any]:
-        return {"start_arms": self._start_arms, "model": self._model.state()}
+        return {"start_arms": self._start_arms, "model": self.model.state()}
 
     def _restore(self, state: dict[str, Any]) -> None:
         arms = np.asarray(state["start_arms"])
         if arms.ndim != 1 or (len(arms) and arms.dtype.kind not in "iu"):
-            raise SavedFileError("the arms of the random start are not a list of whole numbers; save it again")
+            raise SavedFileError(
+                "the arms of the random start are not a list of whole numbers; save it again"
+            )
         self._start_arms = arms.astype(np.intp)
-        self._model.restore(state["model"])
-
-
+        self.model.restore(state["model"])

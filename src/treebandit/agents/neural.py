@@ -19,8 +19,8 @@ from treebandit.policies.policy import check_exploration
 class _NeuralAgent(ModelAgent):
     """A network f over scaled numbers and one-hot categories, with NeuralUCB's policy or NeuralTS's.
 
-    exploration: ν; regularisation: λ. A row's score deviates from f by s, s² = λ ν g'U⁻¹g with g the gradient of f by all
-        its parameters, and U = λI + Σ gg' over the rows learned; g is not divided by the width of the network, as in
+    exploration: ν; regularisation: λ. A row's score deviates from f by s, s² = λ ν g'U⁻¹g with g the gradient of f by
+        all its parameters, and U = λI + Σ gg' over the rows learned; g is not divided by the width of the network, as in
         the authors' code, so that λ here is λ times the width in their papers.
     hidden: units of each hidden layer (ReLU). dropout: their share left out at random while training.
     arm_encoding: 'disjoint', the features in a block of inputs per arm (the first layer then has one weight
@@ -50,7 +50,9 @@ class _NeuralAgent(ModelAgent):
 
     def _parts(self) -> tuple[RandomStart, NeuralModel, Policy]:
         if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence):
-            raise ParameterError(f"hidden={self.hidden!r}; give the units of each hidden layer, such as (100,)")
+            raise ParameterError(
+                f"hidden={self.hidden!r}; give the units of each hidden layer, such as (100,)"
+            )
         self.hidden = tuple(self.hidden)
         settings = NetworkSettings(
             regularisation=self.regularisation,

@@ -92,7 +92,7 @@ class _IndexAgent(BaseAgent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._model = self._new_model()
+        self.model = self._new_model()
 
     def _new_model(self) -> ArmMeans:
         raise NotImplementedError
@@ -103,23 +103,23 @@ class _IndexAgent(BaseAgent):
 
     def _scores(self, candidates: Candidates) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
-            index = self._index(self._model.statistics(candidates))
+            index = self._index(self.model.statistics(candidates))
         first = np.isnan(index)
         if first.any():
             index[first] = np.max(index, where=~first, initial=0.0) + 1.0
         return index
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
-        return self._model.prepared(chosen, rewards, t=t, random=self._random)
+        return self.model.prepared(chosen, rewards, t=t, random=self._random)
 
     def _estimate(self, candidates: Candidates) -> Estimate:
-        return self._model.estimate(candidates)
+        return self.model.estimate(candidates)
 
     def _state(self) -> dict[str, Any]:
-        return self._model.state()
+        return self.model.state()
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._model.restore(state)
+        self.model.restore(state)
 
 
 @dataclass(eq=False)

@@ -48,7 +48,7 @@ class TreeBootstrap(ModelAgent):
     optimistic_reward: float | None = None
     constant_rewards: Literal["drawn", "trusted"] = "drawn"
     categories: CategoryEncoding = "codes"
-    standardise: bool = False
+    standardise: bool = True
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, BootstrapModel, Policy]:

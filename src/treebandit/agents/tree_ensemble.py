@@ -49,7 +49,7 @@ class _TreeEnsembleAgent(ModelAgent):
     statistics: StatisticsFrom = "all"
     held_out_share: float = 0.5
     prior_rows: float = 0.0
-    standardise: bool = False
+    standardise: bool = True
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, TreeModel, Policy]:

@@ -107,5 +107,7 @@ class ArmMeans:
 
 def _arms(rows: Candidates) -> Indices:
     if rows.arms is None:
-        raise ArmsError("this agent keeps one mean per arm and was given no arms; give `arms`, one label per row")
+        raise ArmsError(
+            "this agent keeps one mean per arm and was given no arms; give `arms`, one label per row"
+        )
     return rows.arms

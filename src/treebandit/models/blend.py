@@ -29,12 +29,12 @@ class Blend(TreeModel):
     def __init__(self, settings: TreeSettings, *, linear: bool = True, weighted: bool = True) -> None:
         super().__init__(settings)
         self._linear, self._weighted = linear, weighted
-        self._errors = np.zeros(2)
+        self.errors = np.zeros(2)
 
     @property
     def linear_weight(self) -> float:
         """w, the share of the linear model: Σ (r - f)(z·θ - f) / Σ (z·θ - f)², within [0, 1]."""
-        product, square = self._errors.tolist()
+        product, square = self.errors.tolist()
         return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
 
     def _fitted_encoder(
@@ -48,19 +48,19 @@ class Blend(TreeModel):
 
     def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, ArmRidges | None, Features, Floats]:
         """Leaves, regressions, features with the linear score as their last column, and the leverage of each row."""
-        if self.leaves is None or not isinstance(self._encoder, LinearEncoder):
+        if self.leaves is None or not isinstance(self.encoder, LinearEncoder):
             raise NotFittedError(
                 f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
             )
-        features, leverage = self._encoder.look_up(rows.contexts, rows.arms)
-        return self.leaves, self._encoder.ridges, features, leverage
+        features, leverage = self.encoder.look_up(rows.contexts, rows.arms)
+        return self.leaves, self.encoder.ridges, features, leverage
 
     def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
         leaves, ridges, features, _ = self._look_up(rows)
         update = leaves.prepared_update(features, targets)
         if ridges is None:
             return update
-        encoder, errors, done = self._encoder, self._errors.copy(), []
+        encoder, errors, done = self.encoder, self.errors.copy(), []
 
         def commit() -> None:
             update()
@@ -69,7 +69,7 @@ class Blend(TreeModel):
                     ridge_kernels.compare(update.predicted, features, targets, _MEMORY, errors)
                 encoder.update(features, rows.arms, targets)
                 done.append(True)
-            self._errors = errors
+            self.errors = errors
 
         return commit
 
@@ -107,9 +107,7 @@ class Blend(TreeModel):
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
         leaves, ridges, features, leverage = self._look_up(rows)
-        samples = leaves.sample(
-            features, draws=draws, exploration=scale, key=int(random.integers(2**63))
-        )
+        samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
         if ridges is not None:
             for draw in samples:
                 best = ridge_kernels.blend(draw, features, self.linear_weight)
@@ -119,12 +117,14 @@ class Blend(TreeModel):
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
-        return {**super().state(), "errors": self._errors}
+        return {**super().state(), "errors": self.errors}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         super().restore(state)
         errors = np.array(state["errors"], np.float64)
         if errors.shape != (2,) or not np.isfinite(errors).all():
-            raise SavedFileError("the saved errors of the blend are not two finite numbers; save the agent again")
-        self._errors = errors
+            raise SavedFileError(
+                "the saved errors of the blend are not two finite numbers; save the agent again"
+            )
+        self.errors = errors

@@ -38,7 +38,7 @@ class BootstrapSettings:
     optimistic_reward: float | None = None
     constant_rewards: Literal["drawn", "trusted"] = "drawn"
     categories: CategoryEncoding = "codes"
-    standardise: bool = False
+    standardise: bool = True
 
     def __post_init__(self) -> None:
         check_encoding("auto", self.categories)
@@ -58,11 +58,13 @@ class BootstrapSettings:
 class _Arm:
     """Rows of one arm, and the models fitted to them last."""
 
-    __slots__ = ("constant", "forests", "level", "rows", "varied")
+    __slots__ = ("constant", "forests", "level", "rows", "scale", "varied")
 
     def __init__(self, width: int, *, single_tree: bool) -> None:
         self.rows = SortedRows(width) if single_tree else BinnedRows(width)
+        #: The models, and the scale of the rewards they were fitted to.
         self.forests: list[Forest] = []
+        self.scale = RewardScale()
         self.level = 0
         #: Whether all rows have the same reward, and whether the models know different ones.
         self.constant, self.varied = True, False
@@ -87,24 +89,24 @@ class BootstrapModel:
     def __init__(self, settings: BootstrapSettings) -> None:
         self.settings = settings
         self._schedule = Schedule.parse(settings.rebuild)
-        self._history = History()
-        self._scale, self._scaled_rows = RewardScale(), 0
+        self.history = History()
+        self.scale, self._scaled_rows = RewardScale(), 0
         self._encoder: Encoder | None = None
-        self._arms: dict[int, _Arm] = {}
+        self.arms: dict[int, _Arm] = {}
         #: Wall seconds spent fitting replicates so far.
         self.rebuild_seconds = 0.0
 
     @property
     def fitted(self) -> bool:
         """Whether any row was learned."""
-        return bool(self._arms)
+        return bool(self.arms)
 
     def prepared(
         self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
     ) -> Commit:
         """Rows to learn: each joins its arm's, and replicates are fitted anew where it is time."""
         after = copy(self)
-        after._history = self._history.appended(rows, rewards)
+        after.history = self.history.appended(rows, rewards)
         after._add(rows, rewards)
         drawn = random
         if started and self.settings.mode == "replicates":
@@ -118,28 +120,25 @@ class BootstrapModel:
         return commit
 
     def _add(self, rows: Candidates, rewards: Floats) -> None:
-        """Give each row to its arm; all rows anew where columns have gained categories or rewards a new scale."""
-        history = self._history
-        grown = len(history) >= _RESCALE_GROWTH * self._scaled_rows
-        rescale = self.settings.standardise and (grown or not self._scale.fits(rewards))
-        widened = self._encoder is None or self._encoder.columns.categories != rows.columns.categories
+        """Give each row to its arm; all rows anew where columns have gained categories or rewards a new scale.
+
+        Replicates have scales of their own, so their rows keep the rewards as they came.
+        """
+        history = self.history
+        grown = len(history) >= _RESCALE_GROWTH * self._scaled_rows or not self.scale.fits(rewards)
+        rescale = grown and self.settings.standardise and self.settings.mode == "exact"
         if rescale:
-            self._scale, self._scaled_rows = RewardScale.of(history.rewards), len(history)
-        if rescale or widened:
+            self.scale, self._scaled_rows = RewardScale.of(history.rewards), len(history)
+        if rescale or self._encoder is None or self._encoder.columns.categories != rows.columns.categories:
             self._share_out(rows.columns)
         else:
-            self._arms = self._with_rows(self._arms, rows, self._scale.standardised(rewards))
+            self.arms = self._with_rows(self.arms, rows, self.scale.standardised(rewards))
 
     def _share_out(self, columns: Columns) -> None:
-        """Give the whole history to new arms, which keep the models of the old ones where these still fit."""
-        widened = self._encoder is None or self._encoder.columns.categories != columns.categories
+        """Give the whole history to new arms."""
         self._encoder = Encoder(columns, None, arm_encoding="none", categories=self.settings.categories)
-        rows, targets = self._history.rows(columns), self._scale.standardised(self._history.rewards)
-        arms = self._with_rows({}, rows, targets)
-        if not widened and not self.settings.standardise:
-            for label, old in self._arms.items():
-                arms[label].forests, arms[label].level, arms[label].varied = old.forests, old.level, old.varied
-        self._arms = arms
+        targets = self.scale.standardised(self.history.rewards)
+        self.arms = self._with_rows({}, self.history.rows(columns), targets)
 
     def _with_rows(self, arms: dict[int, _Arm], rows: Candidates, targets: Floats) -> dict[int, _Arm]:
         features = self._encoded(rows)
@@ -155,21 +154,24 @@ class BootstrapModel:
     def _renew_replicates(self, random: np.random.Generator) -> None:
         """Fit the replicates of the arms whose rows have grown enough, and of new arms at once."""
         began = time.perf_counter()
-        for label, arm in self._arms.items():
+        scale = RewardScale()
+        if self.settings.standardise:
+            scale = RewardScale.of(self.history.rewards)
+        for label, arm in self.arms.items():
             level = self._schedule.level(len(arm.rows))
             if not arm.forests or level > arm.level or arm.varied == arm.constant:
                 renewed = copy(arm)
-                renewed.forests = [self._fit(arm, random) for _ in range(self.settings.replicates)]
-                renewed.level, renewed.varied = level, not arm.constant
-                self._arms = {**self._arms, label: renewed}
+                renewed.forests = [self._fit(arm, random, scale) for _ in range(self.settings.replicates)]
+                renewed.level, renewed.varied, renewed.scale = level, not arm.constant, scale
+                self.arms = {**self.arms, label: renewed}
         self.rebuild_seconds += time.perf_counter() - began
 
-    def _fit(self, arm: _Arm, random: np.random.Generator) -> Forest:
-        """A model on a bootstrap sample of the arm's rows."""
+    def _fit(self, arm: _Arm, random: np.random.Generator, scale: RewardScale) -> Forest:
+        """A model on a bootstrap sample of the arm's rows, in units of the scale."""
         sample = random.integers(len(arm.rows), size=len(arm.rows))
         features = np.ascontiguousarray(arm.rows.features[sample])
         seed = int(random.integers(2**31 - 1))
-        return self.settings.trees.fit(features, arm.rows.targets[sample], seed=seed)
+        return self.settings.trees.fit(features, scale.standardised(arm.rows.targets[sample]), seed=seed)
 
     def _encoded(self, rows: Candidates) -> Features:
         assert self._encoder is not None
@@ -178,8 +180,8 @@ class BootstrapModel:
     def _optimism(self) -> float:
         """What an arm without rows is expected to pay, in units of the scale."""
         best = self.settings.optimistic_reward
-        reward = float(self._history.rewards.max()) if best is None else float(best)
-        return (reward - self._scale.mean) / self._scale.deviation
+        reward = float(self.history.rewards.max()) if best is None else float(best)
+        return (reward - self.scale.mean) / self.scale.deviation
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
@@ -189,9 +191,9 @@ class BootstrapModel:
         samples = np.full((draws, len(rows)), self._optimism())
         for draw in samples:
             for label, places in groups.items():
-                if label in self._arms:
-                    draw[places] = self._drawn(self._arms[label], features[places], random)
-        samples = self._scale.mean + self._scale.deviation * samples
+                if label in self.arms:
+                    draw[places] = self._drawn(self.arms[label], features[places], random)
+        samples = self.scale.mean + self.scale.deviation * samples
         if scale != 1.0:
             mean = self.estimate(rows).mean
             samples = mean + scale * (samples - mean)
@@ -205,32 +207,33 @@ class BootstrapModel:
             better = max(self._optimism() - reward, 0.0)
             return np.full(len(features), reward + better * random.beta(1.0, len(arm.rows)))
         if arm.forests:
-            return arm.forests[random.integers(len(arm.forests))].predict(features)
+            predicted = arm.forests[random.integers(len(arm.forests))].predict(features)
+            return arm.scale.mean + arm.scale.deviation * predicted
         trees = self.settings.trees
         if isinstance(trees, PathLearner) and len(features) <= _FEW_ROWS:
             limits = trees.path_limits(features.shape[1])
             seed = int(random.integers(2**63))
             return np.array([arm.rows.predict_bootstrap(row, limits, seed=seed) for row in features])
-        return self._fit(arm, random).predict(features)
+        return self._fit(arm, random, RewardScale()).predict(features)
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance over `replicates` bootstrap models; the same for the same rows learned."""
-        if not self._arms:
+        if not self.arms:
             raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
-        random = np.random.default_rng(len(self._history))
+        random = np.random.default_rng(len(self.history))
         samples = self.sample(rows, self.settings.replicates, random)
         mean, variance, count = samples.mean(0), samples.var(0), np.zeros(len(rows))
         for label, places in _rows_by_arm(rows).items():
-            if label in self._arms:
-                count[places] = len(self._arms[label].rows)
-        variance[count == 0] = self._history.rewards.var()
+            if label in self.arms:
+                count[places] = len(self.arms[label].rows)
+        variance[count == 0] = self.history.rewards.var()
         return Estimate(mean, variance, count)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
         return {
-            "history": self._history.state(),
-            "scale": [*self._scale.state(), self._scaled_rows],
+            "history": self.history.state(),
+            "scale": [*self.scale.state(), self._scaled_rows],
             "rebuild_seconds": self.rebuild_seconds,
             "categories": None if self._encoder is None else list(self._encoder.columns.categories),
             "models": [
@@ -238,26 +241,32 @@ class BootstrapModel:
                     "arm": label,
                     "level": arm.level,
                     "varied": arm.varied,
+                    "scale": arm.scale.state(),
                     "forests": [forest.state() for forest in arm.forests],
                 }
-                for label, arm in self._arms.items()
+                for label, arm in self.arms.items()
             ],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self._history = History.restored(state["history"])
-        self._scale = RewardScale.restored(state["scale"][:3])
+        self.history = History.restored(state["history"])
+        self.scale = RewardScale.restored(state["scale"][:3])
         self._scaled_rows, self.rebuild_seconds = int(state["scale"][3]), float(state["rebuild_seconds"])
-        if (state["categories"] is None) != (len(self._history) == 0):
-            raise SavedFileError("the saved rows and their columns do not fit each other; save the agent again")
+        if (state["categories"] is None) != (len(self.history) == 0):
+            raise SavedFileError(
+                "the saved rows and their columns do not fit each other; save the agent again"
+            )
         if state["categories"] is not None:
             self._share_out(Columns(tuple(state["categories"])))
         for saved in state["models"]:
-            arm = self._arms.get(saved["arm"])
+            arm = self.arms.get(saved["arm"])
             if arm is None:
-                raise SavedFileError(f"models of arm {saved['arm']!r} are saved without its rows; save the agent again")
+                raise SavedFileError(
+                    f"models of arm {saved['arm']!r} are saved without its rows; save the agent again"
+                )
             arm.level, arm.varied = int(saved["level"]), bool(saved["varied"])
+            arm.scale = RewardScale.restored(saved["scale"])
             arm.forests = [Forest.restored(members) for members in saved["forests"]]
 
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from treebandit.models.model import Commit
 from treebandit.models.network import GradientNetwork, load_torch, one_thread
 from treebandit.models.reward_scale import RewardScale
 from treebandit.models.schedule import Schedule
-
-if TYPE_CHECKING:
-    from torch import Generator
 
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
 _FARTHEST = 5.0
@@ -79,10 +76,10 @@ class NeuralModel:
         self._schedule = Schedule.parse(settings.rebuild)
         self._generator = load_torch().Generator()
         self._generator.manual_seed(seed)
-        self._history = History()
-        self._rows: _RowScale | None = None
-        self._scale = RewardScale()
-        self._network: GradientNetwork | None = None
+        self.history = History()
+        self.row_scale: _RowScale | None = None
+        self.scale = RewardScale()
+        self.network: GradientNetwork | None = None
         self._arms = ArmIndex()
         self._level = 0
         #: Wall seconds spent training so far.
@@ -91,29 +88,29 @@ class NeuralModel:
     @property
     def fitted(self) -> bool:
         """Whether there is a network yet."""
-        return self._network is not None
+        return self.network is not None
 
     def prepared(
         self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
     ) -> Commit:
         """Rows to learn: their gradients join U, and a copy of the network is trained where it is time."""
-        history = self._history.appended(rows, rewards)
+        history = self.history.appended(rows, rewards)
         disjoint = rows.arms is not None and self.settings.arm_encoding == "disjoint"
         arms = ArmIndex(self._arms.labels)
         slots = arms.meet(rows.arms) if disjoint and rows.arms is not None else None
         generator = load_torch().Generator()
         generator.set_state(self._generator.get_state())
         level, seconds = self._schedule.level(t + 1), self.rebuild_seconds
-        row_scale, scale = self._rows, self._scale
+        row_scale, scale = self.row_scale, self.scale
         grown = row_scale is None or len(history) >= _RESCALE_GROWTH * row_scale.rows
         if row_scale is None or grown or row_scale.columns != rows.columns or not scale.fits(rewards):
             row_scale, scale = self._scales(history, rows.columns)
         with one_thread():
-            if self._network is None or self._network.inputs != row_scale.width:
+            if self.network is None or self.network.inputs != row_scale.width:
                 network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
                 network.see(row_scale(history.contexts), self._slots(arms, history.rows(rows.columns).arms))
             else:
-                network = self._network.copy(generator)
+                network = self.network.copy(generator)
                 network.grow(len(arms) if disjoint else 1)
                 network.see(row_scale(rows.contexts), slots)
             if level > self._level or not network.steps:
@@ -125,8 +122,8 @@ class NeuralModel:
                 level = self._level
 
         def commit() -> None:
-            self._history, self._rows, self._scale, self._arms = history, row_scale, scale, arms
-            self._network, self._level, self.rebuild_seconds = network, level, seconds
+            self.history, self.row_scale, self.scale, self._arms = history, row_scale, scale, arms
+            self.network, self._level, self.rebuild_seconds = network, level, seconds
             self._generator = generator
 
         return commit
@@ -138,7 +135,7 @@ class NeuralModel:
     def _slots(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
         return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
 
-    def _new_network(self, width: int, blocks: int | None, generator: Generator) -> GradientNetwork:
+    def _new_network(self, width: int, blocks: int | None, generator: Any) -> GradientNetwork:
         return GradientNetwork(
             (width, *self.settings.hidden, 1),
             blocks=blocks,
@@ -170,18 +167,18 @@ class NeuralModel:
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Output of the network for each row, its variance, and the rows of its arm."""
-        if self._network is None or self._rows is None:
+        if self.network is None or self.row_scale is None:
             raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
         with one_thread():
-            mean, squares = self._network.predict(
-                self._rows(rows.contexts), self._slots(self._arms, rows.arms)
+            mean, squares = self.network.predict(
+                self.row_scale(rows.contexts), self._slots(self._arms, rows.arms)
             )
-        count = np.full(len(rows), float(len(self._history)))
-        arms = self._history.arms
+        count = np.full(len(rows), float(len(self.history)))
+        arms = self.history.arms
         if arms is not None and rows.arms is not None and self.settings.arm_encoding == "disjoint":
             labels, place = np.unique(rows.arms, return_inverse=True)
             count = np.array([float((arms == label).sum()) for label in labels])[place]
-        return self._scale.original(Estimate(mean, self.settings.regularisation * squares, count))
+        return self.scale.original(Estimate(mean, self.settings.regularisation * squares, count))
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
@@ -194,30 +191,30 @@ class NeuralModel:
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
         return {
-            "history": self._history.state(),
+            "history": self.history.state(),
             "level": self._level,
             "rebuild_seconds": self.rebuild_seconds,
             "labels": self._arms.labels,
             "generator": self._generator.get_state().numpy(),
-            "scale": self._scale.state(),
-            "rows": None if self._rows is None else self._rows.state(),
-            "network": None if self._network is None else self._network.state(),
+            "scale": self.scale.state(),
+            "rows": None if self.row_scale is None else self.row_scale.state(),
+            "network": None if self.network is None else self.network.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self._history = History.restored(state["history"])
+        self.history = History.restored(state["history"])
         self._level, self.rebuild_seconds = int(state["level"]), float(state["rebuild_seconds"])
         self._arms = ArmIndex(state["labels"])
-        self._scale = RewardScale.restored(state["scale"])
+        self.scale = RewardScale.restored(state["scale"])
         if (state["rows"] is None) != (state["network"] is None):
             raise SavedFileError("a network is saved without its scale, or a scale without its network")
         if state["rows"] is not None:
-            self._rows = _RowScale.restored(state["rows"])
-            self._network = self._new_network(
-                self._rows.width, state["network"]["blocks"], self._generator
+            self.row_scale = _RowScale.restored(state["rows"])
+            self.network = self._new_network(
+                self.row_scale.width, state["network"]["blocks"], self._generator
             )
-            self._network.restore(state["network"])
+            self.network.restore(state["network"])
         try:
             self._generator.set_state(load_torch().from_numpy(state["generator"].copy()))
         except (RuntimeError, TypeError) as error:
@@ -273,7 +270,9 @@ class _RowScale:
         scale = cls(columns, int(state["rows"]), state["shift"], state["factor"])
         for part in (scale.shift, scale.factor):
             if part.shape != (width,) or part.dtype != np.float32 or not np.isfinite(part).all():
-                raise SavedFileError(f"the saved scale of features does not fit {width} features; save it again")
+                raise SavedFileError(
+                    f"the saved scale of features does not fit {width} features; save it again"
+                )
         return scale
 
 

@@ -63,5 +63,7 @@ class RewardScale:
         """The scale that `state` described."""
         mean, deviation, varies = state
         if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0.0):
-            raise SavedFileError(f"the saved scale of rewards is mean {mean}, deviation {deviation}; save it again")
+            raise SavedFileError(
+                f"the saved scale of rewards is mean {mean}, deviation {deviation}; save it again"
+            )
         return cls(float(mean), float(deviation), bool(varies))

@@ -16,7 +16,7 @@ from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.reward_scale import RewardScale
 from treebandit.models.schedule import Schedule
-from treebandit.trees.forest import Forest, TreeLearner
+from treebandit.trees.forest import TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
 
 StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
@@ -34,7 +34,7 @@ class TreeSettings:
     statistics: StatisticsFrom = "all"
     held_out_share: float = 0.5
     prior_rows: float = 0.0
-    standardise: bool = False
+    standardise: bool = True
 
     def __post_init__(self) -> None:
         check_encoding(self.arm_encoding, self.categories)
@@ -69,8 +69,8 @@ class TreeModel:
         self.history = History()
         self.leaves: LeafStatistics | None = None
         self.scale = RewardScale()
-        self._encoder: Encoder | None = None
-        self._level = 0
+        self.encoder: Encoder | None = None
+        self.level = 0
         #: Wall seconds spent fitting so far.
         self.rebuild_seconds = 0.0
 
@@ -88,7 +88,7 @@ class TreeModel:
         if self.leaves is None:
             due = started and len(history) >= 2
         else:
-            due = level > self._level or not self.scale.fits(rewards)
+            due = level > self.level or not self.scale.fits(rewards)
         if due:
             return self._rebuilt(history, rows, random, level)
         if self.leaves is None:
@@ -106,7 +106,9 @@ class TreeModel:
         leaves, features = self._encoded(rows)
         return leaves.prepared_update(features, targets)
 
-    def _rebuilt(self, history: History, newest: Candidates, random: np.random.Generator, level: int) -> Commit:
+    def _rebuilt(
+        self, history: History, newest: Candidates, random: np.random.Generator, level: int
+    ) -> Commit:
         """Fit the ensemble to all rows and set the leaf values (Algorithm 1, line 7)."""
         started = time.perf_counter()
         drawn = copy_of(random)
@@ -117,8 +119,8 @@ class TreeModel:
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
-            self.history, self.leaves, self.scale, self._encoder = history, leaves, scale, encoder
-            self._level, self.rebuild_seconds = level, seconds
+            self.history, self.leaves, self.scale, self.encoder = history, leaves, scale, encoder
+            self.level, self.rebuild_seconds = level, seconds
             random.bit_generator.state = drawn.bit_generator.state
 
         return commit
@@ -158,11 +160,11 @@ class TreeModel:
         )
 
     def _encoded(self, rows: Candidates) -> tuple[LeafStatistics, Features]:
-        if self.leaves is None or self._encoder is None:
+        if self.leaves is None or self.encoder is None:
             raise NotFittedError(
                 f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
             )
-        return self.leaves, self._encoder(rows.contexts, rows.arms)
+        return self.leaves, self.encoder(rows.contexts, rows.arms)
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Sums over the leaves that each row reaches (Algorithm 1, lines 14-18)."""
@@ -182,21 +184,21 @@ class TreeModel:
         """All that is needed to go on elsewhere."""
         state: dict[str, Any] = {
             "history": self.history.state(),
-            "level": self._level,
+            "level": self.level,
             "rebuild_seconds": self.rebuild_seconds,
             "scale": self.scale.state(),
             "leaves": None,
         }
-        if self.leaves is not None and self._encoder is not None:
-            state["leaves"] = {**self.leaves.state(), "encoder": self._encoder.state()}
+        if self.leaves is not None and self.encoder is not None:
+            state["leaves"] = {**self.leaves.state(), "encoder": self.encoder.state()}
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         self.history = History.restored(state["history"])
-        self._level, self.rebuild_seconds = int(state["level"]), float(state["rebuild_seconds"])
+        self.level, self.rebuild_seconds = int(state["level"]), float(state["rebuild_seconds"])
         self.scale = RewardScale.restored(state["scale"])
         saved = state["leaves"]
         if saved is not None:
-            self._encoder = self._restored_encoder(saved["encoder"])
+            self.encoder = self._restored_encoder(saved["encoder"])
             self.leaves = LeafStatistics.restored(saved, prior_rows=self.settings.prior_rows)

@@ -13,9 +13,7 @@ from treebandit.models.model import RewardModel
 class Deterministic:
     """A policy whose scores hold no chance: all draws of one round are equal."""
 
-    def scores(
-        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator
-    ) -> Floats:
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
         """One score per candidate, (n,)."""
         raise NotImplementedError
 
@@ -31,8 +29,6 @@ class Deterministic:
 class Greedy(Deterministic):
     """The estimated mean reward."""
 
-    def scores(
-        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator
-    ) -> Floats:
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
         """The mean of each candidate, (n,)."""
         return model.estimate(rows).mean

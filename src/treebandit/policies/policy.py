@@ -15,9 +15,7 @@ from treebandit.models.model import RewardModel
 class Policy(Protocol):
     """Turns what a model knows of the candidates into scores; the oracle chooses the rows of greatest total score."""
 
-    def scores(
-        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator
-    ) -> Floats:
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
         """One score per candidate, (n,), for the decision of round t."""
 
     def draws(

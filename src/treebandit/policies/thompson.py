@@ -26,9 +26,7 @@ class Thompson:
     def __post_init__(self) -> None:
         check_exploration(self.exploration)
 
-    def scores(
-        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator
-    ) -> Floats:
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
         """One draw per candidate, (n,)."""
         scores: Floats = self.draws(model, rows, t=t, random=random, size=1)[0]
         return scores

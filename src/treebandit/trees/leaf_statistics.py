@@ -110,16 +110,22 @@ class LeafStatistics:
         """shim"""
         predicted = np.empty(len(targets))
         done = []
+
         def commit():  # type: ignore[no-untyped-def]
             if not done:
                 predicted[:] = self.update(features, targets)
                 done.append(1)
+
         commit.predicted = predicted
         return commit
 
     def state(self):  # type: ignore[no-untyped-def]
         """shim"""
-        return {"forest": {**self.forest.arrays(), **self.forest.scalars()}, "table": self.table, "prior": self.prior}
+        return {
+            "forest": {**self.forest.arrays(), **self.forest.scalars()},
+            "table": self.table,
+            "prior": self.prior,
+        }
 
     @classmethod
     def restored(cls, state, *, prior_rows):  # type: ignore[no-untyped-def]
