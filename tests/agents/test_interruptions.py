@@ -1,0 +1,175 @@
+"""An exception at any moment leaves an agent as it was before a call, or as it is after it."""
+
+import signal
+import threading
+import time
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from every import EVERY
+
+from treebandit import Bandit
+from treebandit.errors import TreebanditError
+
+random = np.random.default_rng(0)
+X = random.normal(size=(700, 4)).astype(np.float32)
+Y = (X[:, 0] > 0) * 1.0
+ARMS = random.integers(0, 3, 700)
+
+
+def fingerprint(agent):
+    """All that an agent keeps, but for the time it took."""
+    return repr_of(agent._whole_state())
+
+
+def repr_of(value):
+    if isinstance(value, dict):
+        return {key: repr_of(member) for key, member in value.items() if key != "rebuild_seconds"}
+    if isinstance(value, list | tuple):
+        return [repr_of(member) for member in value]
+    return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
+
+
+def taught(name):
+    agent = EVERY[name]()
+    agent.learn(X[:300], Y[:300], arms=ARMS[:300])
+    agent.choose(X[0], arms=[0, 1, 2])
+    return agent
+
+
+class Interrupted(BaseException):
+    """Comes from a signal, as Ctrl-C does."""
+
+
+@pytest.fixture
+def alarm():
+    """Raises Interrupted in this thread after some seconds."""
+
+    def ring(*_):
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("rows", [1, 120])
+@pytest.mark.parametrize("name", EVERY)
+def test_learn_is_done_or_not_done(name, rows, alarm):
+    agent = taught(name)
+    before, new = fingerprint(agent), slice(300, 300 + rows)
+    twin = deepcopy(agent)
+    started = time.perf_counter()
+    twin.learn(X[new], Y[new], arms=ARMS[new])
+    seconds, after = time.perf_counter() - started, fingerprint(twin)
+    moments = np.random.default_rng(1).uniform(0.02, 1.0, 12)
+    for moment in moments:
+        twin = deepcopy(agent)
+        try:
+            alarm(max(moment * seconds, 1e-6))
+            twin.learn(X[new], Y[new], arms=ARMS[new])
+            alarm(0.0)
+        except Interrupted:
+            pass
+        twin.estimate(X[:2], arms=ARMS[:2])  # any use brings an interrupted call to its end
+        assert fingerprint(twin) in (before, after)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_choose_is_done_or_not_done_even_where_the_oracle_fails(name):
+    agent = taught(name)
+    before = fingerprint(agent)
+
+    def broken(scores):
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        agent.choose(X[:3], arms=[0, 1, 2], oracle=broken)
+    assert fingerprint(agent) == before
+
+
+def test_a_learner_that_fails_changes_nothing():
+    class Fragile:
+        def __init__(self, works):
+            self.works = works
+
+        def fit(self, features, targets, *, seed):
+            if not self.works:
+                raise MemoryError
+            self.works -= 1
+            from treebandit import HistogramForest
+
+            return HistogramForest(n_trees=5).fit(features, targets, seed=seed)
+
+    agent = Bandit(Fragile(1), rebuild="every 1", random_rounds=0, seed=0)
+    agent.learn(X[:50], Y[:50], arms=ARMS[:50])
+    before = fingerprint(agent)
+    with pytest.raises(MemoryError):
+        agent.learn(X[50:60], Y[50:60], arms=ARMS[50:60])
+    assert fingerprint(agent) == before
+
+
+def test_an_oracle_may_look_but_not_play():
+    agent = taught("Bandit")
+
+    def looking(scores):
+        assert len(agent.estimate(X[:3], arms=[0, 1, 2]).mean) == 3
+        return np.array([int(np.argmax(scores))])
+
+    clock = agent.clock
+    agent.choose(X[:3], arms=[0, 1, 2], oracle=looking)
+    assert agent.clock == clock + 1
+
+    def playing(scores):
+        agent.learn(X[:1], [1.0], arms=[0])
+        return np.array([0])
+
+    with pytest.raises(TreebanditError, match="from inside its oracle"):
+        agent.choose(X[:3], arms=[0, 1, 2], oracle=playing)
+    assert agent.clock == clock + 1
+
+
+@pytest.mark.parametrize(
+    "name", ["Bandit", "TEUCB-XGBoost", "LinTS", "TreeBootstrap", "UCB1", "BanditForest"]
+)
+def test_threads_lose_nothing(name):
+    agent, errors, sent = EVERY[name](), [], []
+
+    def work(number):
+        mine = np.random.default_rng(number)
+        try:
+            for _ in range(60):
+                x = mine.normal(size=4).astype(np.float32)
+                row = int(agent.choose(x, arms=[0, 1, 2])[0])
+                agent.learn(x, float(row == 1), arms=[row])
+                sent.append(1)
+                if mine.random() < 0.1 and len(sent) > 200:
+                    agent.estimate(x[None], arms=[row])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert agent.clock == 480
+    counts = agent.estimate(np.zeros((3, 4)), arms=[0, 1, 2]).count
+    if name in ("LinTS", "UCB1"):
+        assert counts.sum() == 480
+    if hasattr(agent, "model") and hasattr(agent.model, "history"):
+        assert len(agent.model.history) == 480
+
+
+def test_two_threads_saving_to_one_path_leave_a_good_file(tmp_path):
+    agent, path = taught("TETS-RF"), tmp_path / "agent"
+    threads = [threading.Thread(target=agent.save, args=(path,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert fingerprint(type(agent).load(path)) == fingerprint(agent)
+    assert [file.name for file in tmp_path.iterdir()] == ["agent"]
