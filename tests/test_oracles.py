@@ -28,7 +28,7 @@ def test_best_arm_draws_among_ties_evenly():
 
 
 def test_best_arm_takes_one_arm_and_infinities():
-    assert best_arm([-np.inf]).tolist() == [0]
+    assert best_arm([-np.inf, -1e300]).tolist() == [1]
     assert best_arm([1.0, np.inf]).tolist() == [1]
     assert best_arm([1.0, np.inf]).dtype == np.intp
 
@@ -56,6 +56,24 @@ def test_top_k_is_described_by_k():
     for k in (0, -1, 1.5, True):
         with pytest.raises(ParameterError, match="whole number"):
             TopK(k)
+
+
+def test_minus_infinity_cannot_be_chosen():
+    with pytest.raises(NoFeasibleChoiceError, match="all 2 scores are -inf"):
+        best_arm([-np.inf, -np.inf])
+    with pytest.raises(NoFeasibleChoiceError, match="all 1 scores are -inf"):
+        best_arm(np.array([-np.inf]), np.random.default_rng(0))
+    with pytest.raises(NoFeasibleChoiceError, match="all 3 scores are -inf"):
+        TopK(1)([-np.inf] * 3)
+    with pytest.raises(NoFeasibleChoiceError, match="2 rows are to be chosen, but only 1 of 3"):
+        TopK(2)([1.0, -np.inf, -np.inf])
+    with pytest.raises(NoFeasibleChoiceError, match="only 1 of 2"):
+        TopK(5)([1.0, -np.inf])
+    assert TopK(2)([-np.inf, 1.0, -np.inf, 2.0]).tolist() == [3, 1]
+    with pytest.raises(NoFeasibleChoiceError):
+        ShortestPath("ab", "bc", "a", "c")([-1.0, -np.inf])
+    with pytest.raises(NoFeasibleChoiceError):
+        Assignment("ab", "xy")([1.0, -np.inf])
 
 
 ends = st.integers(0, 5)
@@ -116,6 +134,28 @@ def test_closed_edges_are_as_good_as_removed(table, closed):
     chosen = whole(shut)
     assert set(chosen) <= set(rows)
     assert costs[np.searchsorted(rows, chosen)].sum() == pytest.approx(cheapest)
+
+
+def test_open_edges_are_numbers_or_a_mask():
+    path = ShortestPath(["a", "b", "a"], ["b", "c", "c"], "a", "c")
+    scores = [-9.0, -1.0, -1.0]
+    assert path.among([True, True, False])(scores[:2]).tolist() == [0, 1]
+    assert path.among(np.array([True, False, True]))([-9.0, -1.0]).tolist() == [1]
+    assert path.among([2, 0, 1])([-9.0, -1.0, -1.0]).tolist() == [1, 2]
+    for rows, error, message in [
+        ([True, True], ShapeError, "a mask of 2 for 3 edges"),
+        ([0, 1, 1], InputError, "rows hold 1 2 times"),
+        ([0, 3], InputError, "rows hold 3; edge numbers go from 0 to 2"),
+        ([-1, 1], InputError, "rows hold -1"),
+        ([0.0, 1.0], InputError, "rows of type float64"),
+        (["a"], InputError, "rows of type"),
+        ([[0], [1]], ShapeError, "rows of shape"),
+        ([[0], [1, 2]], ShapeError, "cannot be read"),
+        ([], NoFeasibleChoiceError, "none of the 3 edges is open"),
+        ([False] * 3, NoFeasibleChoiceError, "none of the 3 edges is open"),
+    ]:
+        with pytest.raises(error, match=message):
+            path.among(rows)
 
 
 def test_parallel_edges_stay_apart():
@@ -218,6 +258,11 @@ def test_bad_scores_are_refused(oracle):
         oracle(np.zeros((2, 1)))
     with pytest.raises((NoFeasibleChoiceError, ShapeError)):
         oracle([])
+    for scores in (["1", "2"], [object(), 1.0], [1j, 2.0], [[1.0], [1.0, 2.0]], {"a": 1}, "ab", [10**400, 1]):
+        with pytest.raises(InputError, match="one number per candidate"):
+            oracle(scores)
+    with pytest.raises(InputError, match="masked array"):
+        oracle(np.ma.masked_array([1.0, 99.0], mask=[0, 1]))
 
 
 def test_wrong_number_of_scores_is_refused():

@@ -19,13 +19,14 @@ __all__ = ["Assignment", "ShortestPath", "TopK", "best_arm"]
 
 def best_arm(scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
     """The one row of greatest score, (1,); of equals a uniform draw from `random`, else the first."""
-    values = np.asarray(scores)
-    if values.ndim != 1 or not values.size:
-        values = _checked(values)
+    plain = type(scores) is np.ndarray and scores.dtype == np.float64 and scores.ndim == 1 and len(scores)
+    values: Floats = scores if plain else _checked(scores)  # type: ignore[assignment]
     row: np.intp = values.argmax()
     best = values[row]
     if best != best:  # argmax stops at the first NaN, so this sees them all
         raise _nan_error(int(row))
+    if best == -np.inf:
+        raise _nothing_feasible(len(values))
     if random is not None:
         ties: Indices = (values == best).nonzero()[0]
         if len(ties) > 1:
@@ -37,7 +38,8 @@ def best_arm(scores: ArrayLike, random: np.random.Generator | None = None) -> In
 class TopK:
     """The `k` rows of greatest score, best first; all rows where there are fewer than `k`.
 
-    Among equal scores, a uniform draw from `random` decides; without it the earlier rows win.
+    A row of score -inf cannot be chosen; where too few others are left, a NoFeasibleChoiceError says so. Among
+    equal scores, a uniform draw from `random` decides; without it the earlier rows win.
     """
 
     k: int
@@ -50,6 +52,14 @@ class TopK:
     def __call__(self, scores: ArrayLike) -> Indices:
         """Scores (n,) -> rows (min(k, n),)."""
         values = _checked(scores)
+        feasible = int(np.count_nonzero(values > -np.inf))
+        if not feasible:
+            raise _nothing_feasible(len(values))
+        if feasible < min(self.k, len(values)):
+            raise NoFeasibleChoiceError(
+                f"{self.k} rows are to be chosen, but only {feasible} of {len(values)} have a score above -inf; "
+                "choose fewer or allow more"
+            )
         if self.random is None:
             return np.argsort(-values, kind="stable")[: self.k]
         return np.lexsort((self.random.random(len(values)), -values))[: self.k]
@@ -117,9 +127,10 @@ class ShortestPath:
     def among(self, rows: ArrayLike) -> Callable[[ArrayLike], Indices]:
         """The same oracle where only the edges in `rows` are candidates (others are closed).
 
-        It takes one score per entry of `rows` and returns positions in `rows`.
+        rows: edge numbers, or a mask with one True or False per edge. The oracle takes one score per open edge,
+        in that order, and returns positions among them.
         """
-        open_rows = np.asarray(rows, dtype=np.intp)
+        open_rows = _open_rows(rows, self._edges)
         position = np.empty(self._edges, dtype=np.intp)
         position[open_rows] = np.arange(len(open_rows))
 
@@ -222,9 +233,48 @@ def _numbered(*groups: list[Any]) -> dict[Any, int]:
     return {node: i for i, node in enumerate(dict.fromkeys(node for group in groups for node in group))}
 
 
+def _open_rows(rows: ArrayLike, edges: int) -> Indices:
+    """Edge numbers from numbers or from a mask, each at most once."""
+    try:
+        given = np.asarray(rows)
+    except ValueError as error:
+        raise ShapeError(
+            f"rows cannot be read as a list of edges ({error}); give numbers or a mask"
+        ) from error
+    if given.ndim != 1:
+        raise ShapeError(f"rows of shape {given.shape}; give a list of edge numbers or a mask")
+    if given.dtype == np.bool_:
+        if len(given) != edges:
+            raise ShapeError(f"a mask of {len(given)} for {edges} edges; give one True or False per edge")
+        given = np.flatnonzero(given)
+    if not given.size:
+        raise NoFeasibleChoiceError(f"none of the {edges} edges is open; open at least one")
+    if given.dtype.kind not in "iu":
+        raise InputError(f"rows of type {given.dtype}; give edge numbers or a mask")
+    if given.min() < 0 or given.max() >= edges:
+        wrong = given[(given < 0) | (given >= edges)][0]
+        raise InputError(f"rows hold {wrong}; edge numbers go from 0 to {edges - 1}")
+    found, counts = np.unique(given, return_counts=True)
+    if len(found) < len(given):
+        raise InputError(f"rows hold {found[counts.argmax()]} {counts.max()} times; give each edge once")
+    return given.astype(np.intp)
+
+
 def _checked(scores: ArrayLike, expected: int | None = None) -> Floats:
     """Scores as a (n,) float64 array, or the error that says what is wrong with them."""
-    values = np.asarray(scores, dtype=np.float64)
+    if isinstance(scores, np.ma.MaskedArray):
+        raise InputError(
+            "scores are a masked array; give -inf for what cannot be chosen: scores.filled(-np.inf)"
+        )
+    try:
+        given = np.asarray(scores)
+        if given.dtype.kind not in "fiubO":
+            raise TypeError(f"they are of type {given.dtype}")
+        values = given.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"scores cannot be read as numbers ({error}); give one number per candidate"
+        ) from error
     if values.ndim != 1:
         raise ShapeError(f"scores of shape {values.shape}; give one number per candidate")
     if expected is not None and len(values) != expected:
@@ -238,3 +288,9 @@ def _checked(scores: ArrayLike, expected: int | None = None) -> Floats:
 
 def _nan_error(row: int) -> InputError:
     return InputError(f"the score of candidate {row} is NaN; give a number (-inf for what cannot be chosen)")
+
+
+def _nothing_feasible(candidates: int) -> NoFeasibleChoiceError:
+    return NoFeasibleChoiceError(
+        f"all {candidates} scores are -inf, so nothing can be chosen; give at least one candidate another score"
+    )
