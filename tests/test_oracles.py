@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations, permutations
 
 import networkx as nx
@@ -8,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, ShapeError
+from treebandit.agents import LinUCB
+from treebandit.core import Candidates, Columns, Outcome, Round, choose_with, play_round
+from treebandit.errors import InputError, NoFeasibleChoiceError, OracleError, ParameterError, ShapeError
 from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
 
 few_scores = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=7)
@@ -35,7 +38,7 @@ def test_best_arm_takes_one_arm_and_infinities():
 
 @given(few_scores, st.integers(1, 9), st.booleans())
 def test_top_k_has_the_greatest_total(scores, k, with_random):
-    chosen = TopK(k, np.random.default_rng(0) if with_random else None)(scores)
+    chosen = TopK(k)(scores, np.random.default_rng(0) if with_random else None)
     size = min(k, len(scores))
     best = max(sum(part) for part in combinations(scores, size))
     picked = [scores[i] for i in chosen]
@@ -47,12 +50,15 @@ def test_top_k_has_the_greatest_total(scores, k, with_random):
 def test_top_k_draws_among_ties_or_takes_the_first():
     scores = [5.0, 1.0, 1.0, 1.0]
     assert TopK(2)(scores).tolist() == [0, 1]
-    oracle = TopK(2, np.random.default_rng(3))
-    assert {tuple(oracle(scores).tolist()) for _ in range(60)} == {(0, 1), (0, 2), (0, 3)}
+    random = np.random.default_rng(3)
+    assert {tuple(TopK(2)(scores, random).tolist()) for _ in range(60)} == {(0, 1), (0, 2), (0, 3)}
+    drawn = [TopK(2)([np.inf] * 4, random).tolist() for _ in range(2400)]
+    counts = [drawn.count([a, b]) for a, b in permutations(range(4), 2)]
+    assert min(counts) > 140  # each ordered pair 200 times in expectation, sd 13.5
 
 
 def test_top_k_is_described_by_k():
-    assert TopK(3) == TopK(3, np.random.default_rng(0))
+    assert repr(TopK(3)) == "TopK(k=3)"
     for k in (0, -1, 1.5, True):
         with pytest.raises(ParameterError, match="whole number"):
             TopK(k)
@@ -263,6 +269,200 @@ def test_bad_scores_are_refused(oracle):
             oracle(scores)
     with pytest.raises(InputError, match="masked array"):
         oracle(np.ma.masked_array([1.0, 99.0], mask=[0, 1]))
+
+
+def grid_path(size=3):
+    nodes = [(i, j) for i in range(size) for j in range(size)]
+    steps = [((i, j), b) for i, j in nodes for b in ((i + 1, j), (i, j + 1)) if b in nodes]
+    return ShortestPath(*zip(*steps, strict=True), (0, 0), (size - 1, size - 1)), len(steps)
+
+
+def test_every_shortest_path_can_be_drawn():
+    path, edges = grid_path()
+    random = np.random.default_rng(0)
+    drawn = [tuple(path(-np.ones(edges), random)) for _ in range(300)]
+    assert len(set(drawn)) == 6
+    assert len({tuple(path(-np.ones(edges))) for _ in range(9)}) == 1
+    lengths = np.full(edges, -0.1)  # sums that agree only up to rounding
+    lengths[::2] = -0.3
+    costs = [-lengths[list(path(lengths, random))].sum() for _ in range(50)]
+    assert max(costs) == pytest.approx(min(costs), rel=1e-11)
+
+
+def test_parallel_edges_and_lost_costs_are_drawn_without_circles():
+    path = ShortestPath("aabcbd", "bbcbdb", "a", "d")
+    random = np.random.default_rng(0)
+    # 1e-6 beside 1e12 is lost in rounding, so b and c seem equally far.
+    scores = [-1e12, -1e12, 0.0, 0.0, -1.0, 0.0]
+    assert {tuple(path(scores, random)) for _ in range(60)} == {(0, 4), (1, 4)}
+    assert path(scores).tolist() == [0, 4]
+
+
+@given(edges, st.integers(0, 100))
+def test_drawn_paths_cost_the_least(table, seed):
+    table = [(0, 1, -50.0), (1, 2, -50.0), *((a, b, float(round(score))) for a, b, score in table)]
+    starts, ends, scores = (list(column) for column in zip(*table, strict=True))
+    path = ShortestPath(starts, ends, 0, 2)
+    costs = path.costs(np.array(scores))
+    drawn = path(scores, np.random.default_rng(seed))
+    assert [starts[i] for i in drawn] == [0, *(ends[i] for i in drawn)][:-1]
+    assert costs[drawn].sum() == pytest.approx(costs[path(scores)].sum())
+
+
+def test_equal_scores_give_every_assignment_equally_often():
+    oracle = Assignment(np.repeat(range(3), 3), np.tile(range(3), 3))
+    random = np.random.default_rng(0)
+    drawn = [tuple(oracle(np.zeros(9), random)) for _ in range(600)]
+    assert len(set(drawn)) == 6
+    assert min(drawn.count(one) for one in set(drawn)) > 60
+    assert {tuple(Assignment("aa", "xx")([1.0, 1.0], random)) for _ in range(30)} == {(0,), (1,)}
+    assert len({tuple(oracle(np.zeros(9))) for _ in range(9)}) == 1
+
+
+@given(pairs, st.integers(0, 100))
+def test_drawn_assignments_have_the_greatest_total(table, seed):
+    table = [(left, right, float(round(score))) for left, right, score in table]
+    lefts, rights, scores = (list(column) for column in zip(*table, strict=True))
+    if best_matching(table) > -np.inf:
+        rows = Assignment(lefts, rights)(scores, np.random.default_rng(seed))
+        assert sum(scores[i] for i in rows) == best_matching(table)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        best_arm,
+        TopK(1),
+        ShortestPath("ab", "bc", "a", "c"),
+        ShortestPath("ab", "bc", "a", "c").among([0, 1]),
+        Assignment("ab", "xy"),
+    ],
+)
+def test_no_ties_no_difference_and_only_generators_are_taken(oracle):
+    scores = np.array([-1.0, -2.0])
+    assert oracle(scores, np.random.default_rng(0)).tolist() == oracle(scores).tolist()
+    for random in (5, np.random.RandomState(0), "0"):
+        with pytest.raises(ParameterError, match="numpy Generator"):
+            oracle(scores, random)
+
+
+def test_an_oracle_without_a_generator_is_called_with_scores_alone():
+    random, scores = np.random.default_rng(0), np.zeros(5)
+
+    def second_parameter(scores, size=2):
+        return list(range(size))
+
+    class Callable:
+        def __call__(self, scores):
+            return [1]
+
+        def method(self, scores, random=None):
+            return [0 if random is None else 4]
+
+    bound = np.random.default_rng(1)
+    for oracle, rows in [
+        (lambda scores: [3, 1], [3, 1]),
+        (second_parameter, [0, 1]),
+        (Callable(), [1]),
+        (Callable().method, [4]),
+        (lambda scores, *, random: [0 if random is None else 2], [2]),
+        (partial(lambda scores, random=None: [0 if random is bound else 1], random=bound), [0]),
+        (np.flatnonzero, []),
+    ]:
+        chosen = choose_with(oracle, scores, random)
+        assert (chosen.tolist(), chosen.dtype) == (rows, np.dtype(np.intp))
+    assert choose_with(best_arm, [1.0, 2.0]).tolist() == [1]
+
+
+def test_type_errors_of_an_oracle_are_its_own():
+    def broken(scores, random=None):
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine"):
+        choose_with(broken, np.zeros(2), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (3, "such as"),
+        (None, "such as"),
+        ([[0], [1]], "such as"),
+        ([[0], [1, 2]], "list of row numbers"),
+        ([0.0], "float64; return whole numbers"),
+        ([True, False], "bool; return whole numbers"),
+        (["a"], "return whole numbers"),
+        ([0, 3], r"\[0, 3\]; rows go from 0 to 2"),
+        ([-1], "rows go from 0 to 2"),
+        ([2, 0, 2], r"\[2, 0, 2\]; return each row once"),
+    ],
+)
+def test_what_an_oracle_returns_is_checked(rows, message):
+    with pytest.raises(OracleError, match=message):
+        choose_with(lambda scores: rows, np.zeros(3))
+
+
+@pytest.mark.parametrize("oracle", [TopK, ShortestPath, 3, None, "best"])
+def test_what_is_no_oracle_is_refused(oracle):
+    with pytest.raises(ParameterError, match=r"give an object such as TopK\(2\)"):
+        choose_with(oracle, np.zeros(3))
+
+
+def fresh_choices(oracle, candidates):
+    contexts = np.zeros((candidates, 2), dtype=np.float32)
+    return {tuple(np.sort(LinUCB(seed=seed).choose(contexts, oracle=oracle))) for seed in range(60)}
+
+
+def test_a_fresh_agent_does_not_always_take_the_same():
+    assert fresh_choices(best_arm, 3) == {(0,), (1,), (2,)}
+    assert fresh_choices(TopK(2), 4) == set(combinations(range(4), 2))
+    path, edges = grid_path()
+    assert len(fresh_choices(path, edges)) == 6
+    assert len(fresh_choices(Assignment("aabb", "xyxy"), 4)) == 2
+
+
+def test_an_agent_that_met_a_bad_oracle_goes_on_as_before():
+    agent, spared = LinUCB(seed=0), LinUCB(seed=0)
+    contexts = np.zeros((4, 2), dtype=np.float32)
+    for oracle in (TopK, lambda scores: [9], lambda scores: 1 / 0):
+        with pytest.raises((InputError, ZeroDivisionError)):
+            agent.choose(contexts, oracle=oracle)
+    assert agent.clock == 0
+    assert [agent.choose(contexts, oracle=TopK(2)).tolist() for _ in range(9)] == [
+        spared.choose(contexts, oracle=TopK(2)).tolist() for _ in range(9)
+    ]
+
+
+class FirstOfEquals:
+    """An environment whose oracle has no generator of its own."""
+
+    def __init__(self, oracle=best_arm):
+        self.candidates, self.oracle = (
+            Candidates(np.zeros((4, 1), np.float32), None, Columns.numeric(1)),
+            oracle,
+        )
+
+    def observe(self):
+        return Round(self.candidates, self.oracle)
+
+    def pull(self, choice):
+        return Outcome(np.zeros(len(choice)), 0.0)
+
+
+class Even:
+    def score(self, candidates):
+        return np.zeros(len(candidates))
+
+    def learn(self, chosen, rewards):
+        pass
+
+
+def test_a_round_is_played_with_a_generator_for_ties():
+    assert {int(play_round(Even(), FirstOfEquals())[0][0]) for _ in range(60)} == {0}
+    random = np.random.default_rng(0)
+    assert {int(play_round(Even(), FirstOfEquals(), random=random)[0][0]) for _ in range(60)} == {0, 1, 2, 3}
+    with pytest.raises(OracleError, match="rows go from 0 to 3"):
+        play_round(Even(), FirstOfEquals(lambda scores: [4]), random=random)
 
 
 def test_wrong_number_of_scores_is_refused():

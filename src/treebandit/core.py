@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit.errors import OracleError, ParameterError
+
 Features = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: Scores, one per candidate -> rows of the feasible choice of greatest total score.
-Oracle = Callable[[Floats], Indices]
+#: Scores, one per candidate -> rows of the feasible choice of greatest total score. An oracle with a parameter
+#: `random` is given a generator by that name, to break ties with.
+Oracle = Callable[..., Indices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +119,72 @@ class Environment(Protocol):
         """The outcome of choosing these rows of the round observed last."""
 
 
-def play_round(agent: Agent, environment: Environment) -> tuple[Indices, Outcome]:
-    """One round: observe, score, choose, pull, learn."""
+def play_round(
+    agent: Agent, environment: Environment, *, random: np.random.Generator | None = None
+) -> tuple[Indices, Outcome]:
+    """One round: observe, score, choose, pull, learn.
+
+    random: breaks ties where the round's oracle has no generator of its own.
+    """
     this_round = environment.observe()
-    choice = this_round.oracle(agent.score(this_round.candidates))
+    choice = choose_with(this_round.oracle, agent.score(this_round.candidates), random)
     outcome = environment.pull(choice)
     feedback = outcome.feedback or Feedback(this_round.candidates[choice], outcome.rewards)
     if len(feedback.rewards):
         agent.learn(feedback.chosen, feedback.rewards)
     return choice, outcome
+
+
+def choose_with(oracle: Oracle, scores: Floats, random: np.random.Generator | None = None) -> Indices:
+    """The rows that the oracle chooses for these scores, checked: whole numbers in range, each once.
+
+    random: given to an oracle that has a parameter of this name and no generator bound to it.
+    """
+    if isinstance(oracle, type) or not callable(oracle):
+        what = f"the class {oracle.__name__}" if isinstance(oracle, type) else repr(oracle)
+        raise ParameterError(
+            f"oracle is {what}; give an object such as TopK(2), or a function from scores to rows"
+        )
+    function = oracle if isinstance(oracle, _FUNCTIONS) else type(oracle).__call__
+    if random is not None and _takes_random(function):
+        return _checked_rows(oracle(scores, random=random), len(scores))
+    return _checked_rows(oracle(scores), len(scores))
+
+
+#: Callables that are looked at themselves; of all others, their class's `__call__` is.
+_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial)
+
+
+@lru_cache(maxsize=64)
+def _takes_random(function: Callable[..., Any]) -> bool:
+    """Whether an oracle has a parameter `random` that is not bound yet; its signature is read once."""
+    try:
+        parameter = inspect.signature(function).parameters.get("random")
+    except (TypeError, ValueError):  # some builtin functions have no signature to read
+        return False
+    return parameter is not None and parameter.default in (None, inspect.Parameter.empty)
+
+
+def _checked_rows(rows: Any, candidates: int) -> Indices:
+    """What an oracle returned as (k,) row numbers."""
+    # One row of the right kind is what most decisions have, and costs a microsecond to check.
+    if (
+        type(rows) is np.ndarray
+        and rows.shape == (1,)
+        and rows.dtype == np.intp
+        and 0 <= rows[0] < candidates
+    ):
+        return rows
+    try:
+        chosen = np.asarray(rows)
+    except ValueError as error:
+        raise OracleError(f"the oracle returned {rows!r}; return a list of row numbers") from error
+    if chosen.ndim != 1:
+        raise OracleError(f"the oracle returned {rows!r}; return a list of row numbers, such as [3]")
+    if chosen.dtype.kind not in "iu" and chosen.size:
+        raise OracleError(f"the oracle returned rows of type {chosen.dtype}; return whole numbers")
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= candidates):
+        raise OracleError(f"the oracle returned {chosen.tolist()}; rows go from 0 to {candidates - 1}")
+    if chosen.size > 1 and np.bincount(chosen).max() > 1:
+        raise OracleError(f"the oracle returned {chosen.tolist()}; return each row once")
+    return chosen.astype(np.intp, copy=False)

@@ -4,7 +4,8 @@ TreebanditError
 ├── InputError                 what was given cannot be used (also a ValueError)
 │   ├── ShapeError             wrong number of rows, columns or rewards
 │   ├── ArmsError              arm labels are missing, or were not wanted before
-│   └── ParameterError         a constructor argument out of range or unknown
+│   ├── ParameterError         a constructor argument out of range or unknown
+│   └── OracleError            an oracle of one's own returned what is no choice of rows
 ├── NotFittedError             asked for an estimate before anything was learned
 ├── NoFeasibleChoiceError      an oracle has nothing to choose from, or no path leads to the target
 ├── MissingExtraError          an optional library is not installed (also an ImportError)
@@ -23,6 +24,7 @@ __all__ = [
     "MissingExtraError",
     "NoFeasibleChoiceError",
     "NotFittedError",
+    "OracleError",
     "ParameterError",
     "RoadsError",
     "SavedFileError",
@@ -50,6 +52,10 @@ class ArmsError(InputError):
 
 class ParameterError(InputError):
     """A constructor argument is out of range or unknown."""
+
+
+class OracleError(InputError):
+    """An oracle returned what is no choice of rows: not whole numbers, out of range, or one of them twice."""
 
 
 class NotFittedError(TreebanditError):

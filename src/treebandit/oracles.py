@@ -1,17 +1,21 @@
-"""Scores -> the feasible choice of greatest total score. An agent does not know which oracle is used."""
+"""Scores -> the feasible choice of greatest total score. An agent does not know which oracle is used.
+
+A score of -inf marks what cannot be chosen. Every oracle takes a generator as `random` and breaks ties with it;
+without one, the same scores always give the same choice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from treebandit.core import Floats, Indices
+from treebandit.core import Floats, Indices, Oracle
 from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, ShapeError
 
 __all__ = ["Assignment", "ShortestPath", "TopK", "best_arm"]
@@ -28,6 +32,7 @@ def best_arm(scores: ArrayLike, random: np.random.Generator | None = None) -> In
     if best == -np.inf:
         raise _nothing_feasible(len(values))
     if random is not None:
+        _check_random(random)
         ties: Indices = (values == best).nonzero()[0]
         if len(ties) > 1:
             row = ties[random.integers(len(ties))]
@@ -38,20 +43,20 @@ def best_arm(scores: ArrayLike, random: np.random.Generator | None = None) -> In
 class TopK:
     """The `k` rows of greatest score, best first; all rows where there are fewer than `k`.
 
-    A row of score -inf cannot be chosen; where too few others are left, a NoFeasibleChoiceError says so. Among
-    equal scores, a uniform draw from `random` decides; without it the earlier rows win.
+    A row of score -inf cannot be chosen; where too few others are left, a NoFeasibleChoiceError says so. Of equal
+    scores, `random` draws uniformly; without it the earlier rows win.
     """
 
     k: int
-    random: np.random.Generator | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
             raise ParameterError(f"k is {self.k!r}; give a whole number of at least 1")
 
-    def __call__(self, scores: ArrayLike) -> Indices:
+    def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
         """Scores (n,) -> rows (min(k, n),)."""
         values = _checked(scores)
+        _check_random(random)
         feasible = int(np.count_nonzero(values > -np.inf))
         if not feasible:
             raise _nothing_feasible(len(values))
@@ -60,9 +65,11 @@ class TopK:
                 f"{self.k} rows are to be chosen, but only {feasible} of {len(values)} have a score above -inf; "
                 "choose fewer or allow more"
             )
-        if self.random is None:
-            return np.argsort(-values, kind="stable")[: self.k]
-        return np.lexsort((self.random.random(len(values)), -values))[: self.k]
+        order = np.argsort(-values, kind="stable")
+        best = values[order[: self.k + 1]]
+        if random is not None and (best[1:] == best[:-1]).any():
+            order = np.lexsort((random.random(len(values)), -values))
+        return order[: self.k]
 
 
 class ShortestPath:
@@ -72,6 +79,10 @@ class ShortestPath:
     Scores are rewards, so an edge costs its negative score, raised to `floor` where that is not positive; an
     edge of score -inf is closed. Where no open edge has a negative score, as in random scores from 0 to 1, an
     edge costs what its score lacks of the greatest. The chosen rows come in driving order.
+
+    Of paths whose costs agree to 12 digits, `random` draws one: going back from the target, the edges over which
+    such a path may come are equally likely at every node. So each of them can be chosen, but not all need be
+    equally likely.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class ShortestPath:
         """Sort the edges by (start, end): one bundle of parallel edges per entry of the sparse matrix."""
         keys = heads * self._nodes + tails
         self._order = np.argsort(keys, kind="stable")
+        self._heads, self._tails = heads[self._order], tails[self._order]
         self._keys, self._first, sizes = np.unique(keys[self._order], return_index=True, return_counts=True)
         self._single = bool(np.all(sizes == 1))
         self._sizes = sizes
@@ -120,26 +132,17 @@ class ShortestPath:
         # What scipy checks and remembers now, every copy knows already.
         dijkstra(self._graph, indices=self._roots)
 
-    def __call__(self, scores: ArrayLike) -> Indices:
+    def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
         """Scores (n,), one per edge -> rows of the path's edges, from source to target."""
-        return self._search(_checked(scores, self._edges))
+        return self._search(_checked(scores, self._edges), random)
 
-    def among(self, rows: ArrayLike) -> Callable[[ArrayLike], Indices]:
+    def among(self, rows: ArrayLike) -> Oracle:
         """The same oracle where only the edges in `rows` are candidates (others are closed).
 
         rows: edge numbers, or a mask with one True or False per edge. The oracle takes one score per open edge,
         in that order, and returns positions among them.
         """
-        open_rows = _open_rows(rows, self._edges)
-        position = np.empty(self._edges, dtype=np.intp)
-        position[open_rows] = np.arange(len(open_rows))
-
-        def shortest_open_path(scores: ArrayLike) -> Indices:
-            everywhere = np.full(self._edges, -np.inf)
-            everywhere[open_rows] = _checked(scores, len(open_rows))
-            return position[self._search(everywhere)]
-
-        return shortest_open_path
+        return _OpenEdges(self, _open_rows(rows, self._edges))
 
     def costs(self, scores: Floats) -> Floats:
         """What each edge costs, (n,): positive, and infinite where it is closed."""
@@ -148,23 +151,42 @@ class ShortestPath:
             scores = scores - scores[np.isfinite(scores)].max(initial=0.0)
         return np.maximum(-scores, self.floor)
 
-    def _search(self, scores: Floats) -> Indices:
+    def _search(self, scores: Floats, random: np.random.Generator | None) -> Indices:
+        _check_random(random)
         costs = self.costs(scores)[self._order]
         cheapest = costs if self._single else np.minimum.reduceat(costs, self._first)
         graph = copy(self._graph)
         graph.data = cheapest
-        _, before = self._dijkstra(graph, indices=self._roots, return_predecessors=True)
+        distances, before = self._dijkstra(graph, indices=self._roots, return_predecessors=True)
+        if distances[0, self._target] == np.inf:
+            raise NoFeasibleChoiceError(
+                f"no path leads from {self.source!r} to {self.target!r} over the open edges; "
+                "open an edge or choose other nodes"
+            )
+        last = None if random is None else self._last_edges(costs, distances[0], random)
+        previous = before[0] if last is None else np.where(last >= 0, self._heads[last], before[0])
         nodes = [self._target]
         while nodes[-1] != self._source:
-            nodes.append(int(before[0, nodes[-1]]))
-            if nodes[-1] < 0:
-                raise NoFeasibleChoiceError(
-                    f"no path leads from {self.source!r} to {self.target!r} over the open edges; "
-                    "open an edge or choose other nodes"
-                )
+            nodes.append(int(previous[nodes[-1]]))
         nodes.reverse()
         steps = np.array([a * self._nodes + b for a, b in pairwise(nodes)])
-        return self._order[self._cheapest_of(np.searchsorted(self._keys, steps), costs)]
+        places = self._cheapest_of(np.searchsorted(self._keys, steps), costs)
+        if last is not None:
+            places = np.where(last[nodes[1:]] >= 0, last[nodes[1:]], places)
+        return self._order[places]
+
+    def _last_edges(self, costs: Floats, distances: Floats, random: np.random.Generator) -> Indices:
+        """For each node, the place of an edge that ends a shortest path to it, drawn where there are several."""
+        start, end = distances[self._heads], distances[self._tails]
+        # Where a cost is lost in rounding, start equals end: such edges are left to Dijkstra's own tree (-1), since
+        # drawn ones might form a circle.
+        places = np.flatnonzero((start + costs <= end * (1 + 1e-12)) & (start < end))
+        last = np.full(self._nodes, -1, dtype=np.intp)
+        last[self._tails[places]] = places
+        if len(places) > np.count_nonzero(last >= 0):
+            random.shuffle(places)
+            last[self._tails[places]] = places  # of edges to one node, the last in this order stays
+        return last
 
     def _cheapest_of(self, bundles: Indices, costs: Floats) -> Indices:
         """The place of the cheapest edge of each bundle, in the order of `costs`."""
@@ -175,11 +197,30 @@ class ShortestPath:
         return places
 
 
+@dataclass(frozen=True, eq=False)
+class _OpenEdges:
+    """Shortest paths over some edges alone."""
+
+    path: ShortestPath
+    rows: Indices
+
+    def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
+        """Scores (k,), one per open edge -> positions of the path's edges among them."""
+        everywhere = np.full(self.path._edges, -np.inf)
+        everywhere[self.rows] = _checked(scores, len(self.rows))
+        position = np.empty(len(everywhere), dtype=np.intp)
+        position[self.rows] = np.arange(len(self.rows))
+        return position[self.path(everywhere, random)]
+
+
 class Assignment:
     """The one-to-one assignment of greatest total score; candidate row i would pair lefts[i] and rights[i].
 
     Every member of the smaller side gets a partner; a pair of score -inf, or one that is no candidate, cannot
     be chosen; of repeated pairs the best counts. The chosen rows come in candidate order.
+
+    With `random`, members of both sides are taken in random order, which decides among assignments of equal total:
+    where all scores are equal, all assignments are equally likely.
     """
 
     def __init__(self, lefts: Iterable[Hashable], rights: Iterable[Hashable]) -> None:
@@ -194,23 +235,30 @@ class Assignment:
             dtype=np.intp,
         )
 
-    def __call__(self, scores: ArrayLike) -> Indices:
+    def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
         """Scores (n,), one per pair -> rows of the chosen pairs."""
         values = _without_infinity(_checked(scores, self._pairs), min(self._shape))
+        _check_random(random)
         rising = np.argsort(values, kind="stable")
+        lefts, rights = (np.arange(size) for size in self._shape)
+        if random is not None:
+            rising = np.lexsort((random.random(len(values)), values))
+            lefts, rights = random.permutation(lefts), random.permutation(rights)
         gain = np.full(self._shape[0] * self._shape[1], -np.inf)
         row = np.full(len(gain), -1, dtype=np.intp)
         gain[self._cells[rising]], row[self._cells[rising]] = values[rising], rising
         from scipy.optimize import linear_sum_assignment
 
         try:
-            left, right = linear_sum_assignment(gain.reshape(self._shape), maximize=True)
+            left, right = linear_sum_assignment(
+                gain.reshape(self._shape)[np.ix_(lefts, rights)], maximize=True
+            )
         except ValueError as error:
             raise NoFeasibleChoiceError(
                 f"the {self._pairs} candidate pairs cannot give each of the {min(self._shape)} members of "
                 "the smaller side a partner of its own; add candidate pairs"
             ) from error
-        return np.sort(row[left * self._shape[1] + right])
+        return np.sort(row[lefts[left] * self._shape[1] + rights[right]])
 
 
 def _without_infinity(values: Floats, picks: int) -> Floats:
@@ -258,6 +306,11 @@ def _open_rows(rows: ArrayLike, edges: int) -> Indices:
     if len(found) < len(given):
         raise InputError(f"rows hold {found[counts.argmax()]} {counts.max()} times; give each edge once")
     return given.astype(np.intp)
+
+
+def _check_random(random: np.random.Generator | None) -> None:
+    if random is not None and not isinstance(random, np.random.Generator):
+        raise ParameterError(f"random is {random!r}; give a numpy Generator: np.random.default_rng(seed)")
 
 
 def _checked(scores: ArrayLike, expected: int | None = None) -> Floats:

@@ -263,6 +263,20 @@ def test_the_checksum_of_the_folder_is_looked_at():
         Navigation("B2", "K3", roads="small-town", sha256="0" * 64)
 
 
+def test_of_equally_long_paths_one_is_drawn():
+    environment, twin = (Navigation("B2", "K3", roads="small-town", seed=0) for _ in range(2))
+    seen = set()
+    for _ in range(20):
+        this, other = environment.observe(), twin.observe()
+        equal = np.full(len(this.candidates), -10.0)
+        path = this.oracle(equal)
+        seen.add(tuple(path))
+        environment.pull(path)
+        np.testing.assert_array_equal(this.candidates.contexts, other.candidates.contexts)
+        twin.pull(twin.best_path(0.0))
+    assert len(seen) > 1
+
+
 def test_final_candidates_are_all_edges_at_one_time(square):
     environment = Navigation("a", "d", roads=square, closures={"ab0": [1, 5]})
     environment.observe()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from treebandit.agents import saving
-from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle
+from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle, choose_with
 from treebandit.errors import NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
@@ -53,7 +53,7 @@ class BaseAgent:
 
         contexts: Candidates, an array or a frame with one row per candidate; or one row (d,) that all `arms` share.
         arms: (n,) integers or strings; None where the contexts describe the arms already.
-        oracle: scores -> feasible rows; `best_arm` (ties at random) picks one.
+        oracle: scores -> feasible rows; `best_arm` picks one. Ties are broken at random where the oracle can.
         """
         self._refuse_nested("choose")
         with self._lock:
@@ -157,7 +157,7 @@ class BaseAgent:
 
     def _choice(self, oracle: Oracle, candidates: Candidates) -> Indices:
         scores = self._scores(candidates)
-        return best_arm(scores, self._random) if oracle is best_arm else oracle(scores)
+        return choose_with(oracle, scores, self._random)
 
     def _undo(self, members: dict[str, Any], random: Any) -> None:
         self._random.bit_generator.state = random

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +59,8 @@ class Navigation:
         self._arms = np.arange(len(self.network), dtype=np.intp)
         self._arms.setflags(write=False)
         self._random = np.random.default_rng(self.seed)
+        ties = np.random.default_rng(np.random.SeedSequence(self.seed).spawn(1)[0])
+        self._all_open = self._oracle = partial(self._path, random=ties)
         self._round, self._time, self._pulled = 0, 0.0, True
 
     @classmethod
@@ -88,7 +90,7 @@ class Navigation:
             raise InputError("a choice without a round; call observe before every pull")
         edges = self._driven(np.asarray(choice))
         expected = self.travel_times.expected(self._time)
-        best = self._open[self._oracle(-expected[self._open])]
+        best = self._open[self._oracle(-expected[self._open], random=None)]
         seconds = self.travel_times.sample(
             edges, self._time, which=self._which[edges], noise=self._noise[edges]
         )
@@ -117,7 +119,9 @@ class Navigation:
         self._which, self._noise = self._random.random((2, len(self.network)))
         self._closed = [e for e, (first, last) in self._closures.items() if first <= self._round <= last]
         self._open = np.delete(self._arms, self._closed) if self._closed else self._arms
-        self._oracle = self._path.among(self._open) if self._closed else self._path
+        self._oracle = self._all_open
+        if self._closed:
+            self._oracle = partial(self._path.among(self._open), **self._all_open.keywords)
 
     def _driven(self, choice: Indices) -> Indices:
         """The edges in the chosen rows, which must form a path."""

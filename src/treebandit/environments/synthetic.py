@@ -152,8 +152,8 @@ class DescribedArms(_KnownTruth):
         self._descriptions = truth.uniform(-1.0, 1.0, (self.arms, self.arm_features)).astype(np.float32)
         self._bonds = truth.standard_normal((self.features, self.arm_features))
         self.columns = Columns.numeric(self.features + self.arm_features)
-        ties = self._ties
-        self._oracle: Oracle = partial(best_arm, random=ties) if self.slots == 1 else TopK(self.slots, ties)
+        oracle: Oracle = best_arm if self.slots == 1 else TopK(self.slots)
+        self._oracle = partial(oracle, random=self._ties)
 
     def observe(self) -> Round:
         """The next visitor and the arms on offer, (offered, features + arm_features)."""

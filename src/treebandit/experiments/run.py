@@ -105,9 +105,10 @@ def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -
     agent = build_agent(spec.agent, seed=agent_seed)
     rounds = _count_rounds(spec, environment)
     timed, log = TimedAgent(agent), _Log()
+    ties = np.random.default_rng(np.random.SeedSequence(spec.seed).spawn(3)[2])
     started, wall, cpu = datetime.now(UTC), time.perf_counter(), time.process_time()
     for position in range(rounds):
-        choice, outcome = play_round(timed, environment)
+        choice, outcome = play_round(timed, environment, random=ties)
         arms = timed.shown.arms if timed.shown is not None else None
         log.arms.append(choice if arms is None else arms[choice])
         log.rewards.append(outcome.rewards)
