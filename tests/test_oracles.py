@@ -59,7 +59,7 @@ def test_top_k_draws_among_ties_or_takes_the_first():
 
 def test_top_k_is_described_by_k():
     assert repr(TopK(3)) == "TopK(k=3)"
-    for k in (0, -1, 1.5, True):
+    for k in (0, -1, 1.5, True, "2", None, [2], np.nan):
         with pytest.raises(ParameterError, match="whole number"):
             TopK(k)
 
@@ -212,6 +212,30 @@ def test_shortest_path_refuses_bad_graphs():
         ShortestPath("a", "b", "a", "b", floor=0.0)
     with pytest.raises(ParameterError, match="target 'z'"):
         ShortestPath("a", "b", "a", "z")
+
+
+@pytest.mark.parametrize("nodes", [3, None, 1.5, {"a": 1}, b"ab", np.array([["a", "b"]]), object()])
+def test_nodes_that_are_no_list_are_refused(nodes):
+    with pytest.raises(ParameterError, match="starts is .*; give a list with one node per candidate"):
+        ShortestPath(nodes, nodes, "a", "b")
+    with pytest.raises(ParameterError, match="lefts is .*; give a list"):
+        Assignment(nodes, nodes)
+
+
+@pytest.mark.parametrize("node", [["a"], {}, np.ones(2), (1, [2]), np.nan, {1}])
+def test_what_cannot_name_a_node_is_refused(node):
+    with pytest.raises(ParameterError, match="cannot name a node"):
+        ShortestPath(["a", node], ["b", "c"], "a", "b")
+    with pytest.raises(ParameterError, match="cannot name a node"):
+        Assignment(["a", "b"], ["x", node])
+    with pytest.raises(ParameterError, match="source .* is at no end"):
+        ShortestPath("a", "b", node, "b")
+
+
+@pytest.mark.parametrize("floor", [-1.0, "1", None, np.nan, np.inf, True, [1.0]])
+def test_the_floor_is_a_positive_number(floor):
+    with pytest.raises(ParameterError, match="floor is .*; give a finite number above 0"):
+        ShortestPath("a", "b", "a", "b", floor=floor)
 
 
 def best_matching(table):

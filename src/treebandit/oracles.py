@@ -6,7 +6,8 @@ without one, the same scores always give the same choice.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import reprlib
+from collections.abc import Hashable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from treebandit.core import Floats, Indices, Oracle
 from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, ShapeError
+from treebandit.parameters import check_number
 
 __all__ = ["Assignment", "ShortestPath", "TopK", "best_arm"]
 
@@ -50,8 +52,7 @@ class TopK:
     k: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
-            raise ParameterError(f"k is {self.k!r}; give a whole number of at least 1")
+        check_number("k", self.k, least=1, whole=True)
 
     def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
         """Scores (n,) -> rows (min(k, n),)."""
@@ -94,20 +95,21 @@ class ShortestPath:
         *,
         floor: float = 1e-6,
     ) -> None:
-        heads, tails = _as_list(starts), _as_list(ends)
+        heads, tails = _as_list("starts", starts), _as_list("ends", ends)
         if len(heads) != len(tails):
             raise ShapeError(f"{len(heads)} starts but {len(tails)} ends; give one of each per edge")
-        if not 0 < floor < np.inf:
-            raise ParameterError(f"floor is {floor!r}; give a positive number")
-        if source == target:
-            raise ParameterError(f"source and target are both {source!r}; a path needs two nodes")
+        check_number("floor", floor, above=0)
         number = _numbered(heads, tails)
         for role, node in (("source", source), ("target", target)):
-            if node not in number:
-                raise ParameterError(f"{role} {node!r} is at no end of any of the {len(heads)} edges")
+            if not _is_hashable(node) or node not in number:
+                raise ParameterError(
+                    f"{role} {reprlib.repr(node)} is at no end of any of the {len(heads)} edges; give one of the nodes"
+                )
         self.source, self.target, self.floor = source, target, floor
         self._edges, self._nodes = len(heads), len(number)
         self._source, self._target = number[source], number[target]
+        if self._source == self._target:
+            raise ParameterError(f"source and target are both {source!r}; a path needs two nodes")
         self._roots = np.array([self._source])
         self._group(np.array([number[n] for n in heads]), np.array([number[n] for n in tails]))
 
@@ -144,8 +146,11 @@ class ShortestPath:
         """
         return _OpenEdges(self, _open_rows(rows, self._edges))
 
-    def costs(self, scores: Floats) -> Floats:
+    def costs(self, scores: ArrayLike) -> Floats:
         """What each edge costs, (n,): positive, and infinite where it is closed."""
+        return self._costs(_checked(scores, self._edges))
+
+    def _costs(self, scores: Floats) -> Floats:
         if np.all((scores >= 0) | (scores == -np.inf)):
             # Raised to the floor they would all cost the same, and what the scores say would be lost.
             scores = scores - scores[np.isfinite(scores)].max(initial=0.0)
@@ -153,7 +158,7 @@ class ShortestPath:
 
     def _search(self, scores: Floats, random: np.random.Generator | None) -> Indices:
         _check_random(random)
-        costs = self.costs(scores)[self._order]
+        costs = self._costs(scores)[self._order]
         cheapest = costs if self._single else np.minimum.reduceat(costs, self._first)
         graph = copy(self._graph)
         graph.data = cheapest
@@ -224,7 +229,7 @@ class Assignment:
     """
 
     def __init__(self, lefts: Iterable[Hashable], rights: Iterable[Hashable]) -> None:
-        left, right = _as_list(lefts), _as_list(rights)
+        left, right = _as_list("lefts", lefts), _as_list("rights", rights)
         if len(left) != len(right):
             raise ShapeError(f"{len(left)} lefts but {len(right)} rights; give one of each per pair")
         left_number, right_number = _numbered(left), _numbered(right)
@@ -271,14 +276,35 @@ def _without_infinity(values: Floats, picks: int) -> Floats:
     return np.where(infinite, 2.0 * (picks + 1) * (span + 1.0), values)
 
 
-def _as_list(nodes: Iterable[Hashable]) -> list[Any]:
-    """The nodes as a list; arrays and data-frame columns give plain Python values."""
+def _as_list(name: str, nodes: Iterable[Hashable]) -> list[Any]:
+    """The nodes as a list; arrays give plain Python values."""
+    if (
+        not isinstance(nodes, Iterable)
+        or isinstance(nodes, bytes | Mapping)
+        or getattr(nodes, "ndim", 1) != 1
+    ):
+        raise ParameterError(f"{name} is {reprlib.repr(nodes)}; give a list with one node per candidate")
     return list(nodes.tolist()) if isinstance(nodes, np.ndarray) else list(nodes)
 
 
 def _numbered(*groups: list[Any]) -> dict[Any, int]:
     """A number from 0 for each distinct node, in order of appearance."""
-    return {node: i for i, node in enumerate(dict.fromkeys(node for group in groups for node in group))}
+    nodes = [node for group in groups for node in group]
+    for node in nodes:
+        # NaN differs from itself, so it would be another node each time.
+        if not _is_hashable(node) or (isinstance(node, float | np.floating) and node != node):
+            raise ParameterError(
+                f"{reprlib.repr(node)} cannot name a node; give text, numbers or tuples of them"
+            )
+    return {node: i for i, node in enumerate(dict.fromkeys(nodes))}
+
+
+def _is_hashable(node: Any) -> bool:
+    try:
+        hash(node)  # a tuple claims to be hashable even where a list is in it
+    except TypeError:
+        return False
+    return True
 
 
 def _open_rows(rows: ArrayLike, edges: int) -> Indices:
