@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treebandit.agents import LinUCB
 from treebandit.core import Candidates, Columns, Outcome, Round, choose_with, play_round
-from treebandit.errors import InputError, NoFeasibleChoiceError, OracleError, ParameterError, ShapeError
+from treebandit.errors import ChoiceError, InputError, NoFeasibleChoiceError, ParameterError, ShapeError
 from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
 
 few_scores = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=7)
@@ -413,16 +413,16 @@ def test_type_errors_of_an_oracle_are_its_own():
         (None, "such as"),
         ([[0], [1]], "such as"),
         ([[0], [1, 2]], "list of row numbers"),
-        ([0.0], "float64; return whole numbers"),
-        ([True, False], "bool; return whole numbers"),
-        (["a"], "return whole numbers"),
+        ([0.0], "float64; give whole numbers"),
+        ([True, False], "bool; give whole numbers"),
+        (["a"], "give whole numbers"),
         ([0, 3], r"\[0, 3\]; rows go from 0 to 2"),
         ([-1], "rows go from 0 to 2"),
-        ([2, 0, 2], r"\[2, 0, 2\]; return each row once"),
+        ([2, 0, 2], r"\[2, 0, 2\]; give each row once"),
     ],
 )
 def test_what_an_oracle_returns_is_checked(rows, message):
-    with pytest.raises(OracleError, match=message):
+    with pytest.raises(ChoiceError, match=message):
         choose_with(lambda scores: rows, np.zeros(3))
 
 
@@ -485,7 +485,7 @@ def test_a_round_is_played_with_a_generator_for_ties():
     assert {int(play_round(Even(), FirstOfEquals())[0][0]) for _ in range(60)} == {0}
     random = np.random.default_rng(0)
     assert {int(play_round(Even(), FirstOfEquals(), random=random)[0][0]) for _ in range(60)} == {0, 1, 2, 3}
-    with pytest.raises(OracleError, match="rows go from 0 to 3"):
+    with pytest.raises(ChoiceError, match="rows go from 0 to 3"):
         play_round(Even(), FirstOfEquals(lambda scores: [4]), random=random)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -12,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.errors import OracleError, ParameterError
+from treebandit.errors import ChoiceError, ParameterError
 
 Features = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -113,10 +114,10 @@ class Environment(Protocol):
     """Who pays."""
 
     def observe(self) -> Round:
-        """The next round."""
+        """The next round; the same one until `pull`."""
 
     def pull(self, choice: Indices) -> Outcome:
-        """The outcome of choosing these rows of the round observed last."""
+        """The outcome of choosing these rows of the round observed last, once a round."""
 
 
 def play_round(
@@ -146,9 +147,9 @@ def choose_with(oracle: Oracle, scores: Floats, random: np.random.Generator | No
             f"oracle is {what}; give an object such as TopK(2), or a function from scores to rows"
         )
     function = oracle if isinstance(oracle, _FUNCTIONS) else type(oracle).__call__
-    if random is not None and _takes_random(function):
-        return _checked_rows(oracle(scores, random=random), len(scores))
-    return _checked_rows(oracle(scores), len(scores))
+    with_random = random is not None and _takes_random(function)
+    rows = oracle(scores, random=random) if with_random else oracle(scores)
+    return checked_rows(rows, len(scores), what="the oracle returned")
 
 
 #: Callables that are looked at themselves; of all others, their class's `__call__` is.
@@ -165,26 +166,27 @@ def _takes_random(function: Callable[..., Any]) -> bool:
     return parameter is not None and parameter.default in (None, inspect.Parameter.empty)
 
 
-def _checked_rows(rows: Any, candidates: int) -> Indices:
-    """What an oracle returned as (k,) row numbers."""
+def checked_rows(given: Any, candidates: int, *, what: str = "choice") -> Indices:
+    """Row numbers as (k,), each from 0 to `candidates` - 1 and once; else a ChoiceError that begins with `what`."""
     # One row of the right kind is what most decisions have, and costs a microsecond to check.
     if (
-        type(rows) is np.ndarray
-        and rows.shape == (1,)
-        and rows.dtype == np.intp
-        and 0 <= rows[0] < candidates
+        type(given) is np.ndarray
+        and given.shape == (1,)
+        and given.dtype == np.intp
+        and 0 <= given[0] < candidates
     ):
-        return rows
+        return given
+    said = f"{what} {reprlib.repr(given)}"
     try:
-        chosen = np.asarray(rows)
+        rows = np.asarray(given)
     except ValueError as error:
-        raise OracleError(f"the oracle returned {rows!r}; return a list of row numbers") from error
-    if chosen.ndim != 1:
-        raise OracleError(f"the oracle returned {rows!r}; return a list of row numbers, such as [3]")
-    if chosen.dtype.kind not in "iu" and chosen.size:
-        raise OracleError(f"the oracle returned rows of type {chosen.dtype}; return whole numbers")
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= candidates):
-        raise OracleError(f"the oracle returned {chosen.tolist()}; rows go from 0 to {candidates - 1}")
-    if chosen.size > 1 and np.bincount(chosen).max() > 1:
-        raise OracleError(f"the oracle returned {chosen.tolist()}; return each row once")
-    return chosen.astype(np.intp, copy=False)
+        raise ChoiceError(f"{said}; give a list of row numbers") from error
+    if rows.ndim != 1:
+        raise ChoiceError(f"{said}; give a list of row numbers, such as [3]")
+    if rows.dtype.kind not in "iu" and rows.size:
+        raise ChoiceError(f"{said}, rows of type {rows.dtype}; give whole numbers")
+    if rows.size and (rows.min() < 0 or rows.max() >= candidates):
+        raise ChoiceError(f"{said}; rows go from 0 to {candidates - 1}")
+    if rows.size > 1 and np.bincount(rows).max() > 1:
+        raise ChoiceError(f"{said}; give each row once")
+    return rows.astype(np.intp, copy=False)

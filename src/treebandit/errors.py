@@ -5,7 +5,8 @@ TreebanditError
 │   ├── ShapeError             wrong number of rows, columns or rewards
 │   ├── ArmsError              arm labels are missing, or were not wanted before
 │   ├── ParameterError         a constructor argument out of range or unknown
-│   └── OracleError            an oracle of one's own returned what is no choice of rows
+│   ├── ChoiceError            rows that cannot be chosen, from an oracle of one's own or given to an environment
+│   └── RoundError             a choice without a round: `pull` before `observe`, or twice
 ├── NotFittedError             asked for an estimate before anything was learned
 ├── NoFeasibleChoiceError      an oracle has nothing to choose from, or no path leads to the target
 ├── MissingExtraError          an optional library is not installed (also an ImportError)
@@ -19,14 +20,15 @@ TreebanditError
 __all__ = [
     "ArmsError",
     "CheckError",
+    "ChoiceError",
     "DataError",
     "InputError",
     "MissingExtraError",
     "NoFeasibleChoiceError",
     "NotFittedError",
-    "OracleError",
     "ParameterError",
     "RoadsError",
+    "RoundError",
     "SavedFileError",
     "ShapeError",
     "StudyError",
@@ -54,8 +56,12 @@ class ParameterError(InputError):
     """A constructor argument is out of range or unknown."""
 
 
-class OracleError(InputError):
-    """An oracle returned what is no choice of rows: not whole numbers, out of range, or one of them twice."""
+class ChoiceError(InputError):
+    """Rows that cannot be chosen: no whole numbers, out of range, one of them twice, or too many or too few."""
+
+
+class RoundError(InputError):
+    """An environment was given a choice without a round."""
 
 
 class NotFittedError(TreebanditError):

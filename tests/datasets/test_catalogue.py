@@ -59,6 +59,9 @@ def test_tables_are_read_once_and_cannot_be_changed():
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(DataError, match="adult, magic, mushroom, shuttle"):
         find("iris")
+    for name in ("iris", 3, None, ["adult"], {"adult"}, np.array(["adult"])):
+        with pytest.raises(DataError, match="no data set .*; there are adult"):
+            load(name)
 
 
 def test_damaged_file_is_told_by_its_checksum(tmp_path):

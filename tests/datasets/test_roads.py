@@ -1,10 +1,12 @@
 import gzip
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
+from small_roads import network
 
 from treebandit.datasets.roads import (
     random_pairs,
@@ -14,7 +16,7 @@ from treebandit.datasets.roads import (
     strongly_connected,
     write_roads,
 )
-from treebandit.errors import RoadsError
+from treebandit.errors import ChoiceError, ParameterError, RoadsError
 
 
 def tables():
@@ -91,9 +93,12 @@ def test_an_existing_folder_is_not_overwritten(tmp_path):
 
 
 def test_a_failed_write_leaves_nothing(tmp_path):
-    broken = tables() | {"traversals": None}
-    with pytest.raises(AttributeError):
-        write_roads(tmp_path / "roads", **broken)
+    for broken in ({"traversals": None}, {"nodes": [1, 2]}, {"edges": "edges"}):
+        with pytest.raises(RoadsError, match=f"{next(iter(broken))} is .*; give a polars DataFrame"):
+            write_roads(tmp_path / "roads", **(tables() | broken))
+    nested = tables()["nodes"].with_columns(z=pl.Series([[1.0], [2.0], [3.0]]))
+    with pytest.raises(pl.exceptions.PolarsError):
+        write_roads(tmp_path / "roads", **(tables() | {"nodes": nested}))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,7 +108,23 @@ def test_a_failed_write_leaves_nothing(tmp_path):
         ("edges", lambda t: t.drop("stop"), "lacks the columns stop"),
         ("edges", lambda t: t.with_columns(to=pl.lit("z")), "name the node 'z'"),
         ("edges", lambda t: t.with_columns(edge=pl.col("edge") + 1), "numbered 0 to 3"),
-        ("edges", lambda t: t.with_columns(length=pl.lit(0.0)), "not positive"),
+        ("edges", lambda t: t.with_columns(length=pl.lit(0.0)), "lengths are not all positive and finite"),
+        (
+            "edges",
+            lambda t: t.with_columns(speed_limit=pl.lit(float("inf"))),
+            "speed_limits are not all positive",
+        ),
+        ("edges", lambda t: t.with_columns(id=pl.lit("twin")), "two edges of one name, such as 'twin'"),
+        ("edges", lambda t: t.head(0), "outside 0 to -1"),
+        ("edges", lambda t: t.with_columns(in_scc=pl.lit(0)), "no edge in the strongly connected part"),
+        ("nodes", lambda t: pl.concat([t, t.head(1)]), "two nodes of one name, such as '1'"),
+        ("nodes", lambda t: t.with_columns(z=pl.lit(float("nan"))), "position .* is not finite"),
+        ("traversals", lambda t: t.with_columns(duration=pl.lit(-1.0)), "duration .* is negative"),
+        (
+            "traversals",
+            lambda t: t.with_columns(tod=pl.lit(float("inf"))),
+            "time of a traversal is not finite",
+        ),
         ("edges", lambda t: t.with_columns(length=pl.lit("long")), "wrong type"),
         ("nodes", lambda t: t.with_columns(x=pl.lit(None)), "empty cells in x"),
         ("traversals", lambda t: t.with_columns(edge=pl.col("edge") + 9), "outside 0 to 3"),
@@ -114,6 +135,49 @@ def test_wrong_tables_are_refused(tmp_path, name, change, message):
     folder = write_roads(tmp_path / "roads", **(made | {name: change(made[name])}))
     with pytest.raises(RoadsError, match=message):
         read_roads(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"starts": np.array([0, 0, 0, 0, 0, 9])},
+            "starts holds int64s up to 9; expected whole numbers below 4",
+        ),
+        ({"ends": np.array([0.0] * 6)}, "ends holds float64s"),
+        ({"ends": [0] * 6}, "ends is list"),
+        ({"lengths": np.ones(5)}, r"lengths is float64 of shape \(5,\); 4 nodes and 6 edges"),
+        ({"stops": np.array(["a"] * 6)}, "stops is <U1"),
+        ({"positions": np.ones((4, 2))}, "positions is"),
+        ({"offsets": np.array([0, 2, 1, 3, 4, 5, 6])}, "offsets do not rise"),
+        ({"offsets": np.arange(7) - 1}, "offsets holds"),
+        ({"road_types": ("street",)}, "1 road types for 6 edges"),
+        ({"durations": np.full(6, np.nan)}, "duration"),
+    ],
+)
+def test_networks_of_ones_own_are_checked(changes, message):
+    with pytest.raises(RoadsError, match=message):
+        replace(network(), **changes)
+
+
+def test_names_edges_and_pairs_that_do_not_exist():
+    roads = network()
+    for name in ("zz", 3, None, ["ab0"], np.ones(2)):
+        with pytest.raises(RoadsError, match="no edge .* among the 6"):
+            roads.edge(name)
+        with pytest.raises(RoadsError, match="no node .* among the 4"):
+            roads.node(name)
+    for edges in ([9], [-1], [0, 0], "ab", [0.5]):
+        with pytest.raises(ChoiceError, match="edges"):
+            roads.take(edges)
+    for arguments in ({"count": 0}, {"count": "3"}, {"count": 1, "apart": "far"}, {"count": 1, "seed": -1}):
+        with pytest.raises(ParameterError):
+            random_pairs(roads, **arguments)
+    with pytest.raises(RoadsError, match="pairs need two"):
+        random_pairs(network(["ab", "ab"]), 1)
+    for given in (3, ["small-town"], b"small-town", 1.5):
+        with pytest.raises(RoadsError, match="roads is .*; give the path of a folder"):
+            roads_folder(given)
 
 
 def test_missing_and_damaged_files_are_named(tmp_path):

@@ -9,7 +9,7 @@ from treebandit.datasets import sumo
 from treebandit.datasets.roads import read_roads, roads_folder
 from treebandit.datasets.sumo import read_traversals, record_roads
 from treebandit.environments import Navigation
-from treebandit.errors import MissingExtraError, RoadsError
+from treebandit.errors import MissingExtraError, ParameterError, RoadsError
 
 ROUTES = """<routes>
   <vehicle id="0" depart="10.00" arrival="40.00">
@@ -53,7 +53,8 @@ def test_damaged_routes_are_refused(tmp_path):
     (tmp_path / "cut.xml").write_text(ROUTES[:200])
     (tmp_path / "cut.xml.gz").write_bytes(gzip.compress(ROUTES.encode())[:-20])
     (tmp_path / "text.xml.gz").write_text("plain")
-    for name in ("cut.xml", "cut.xml.gz", "text.xml.gz", "nothing.xml"):
+    (tmp_path / "times.xml").write_text(ROUTES.replace("15.00", "soon"))
+    for name in ("cut.xml", "cut.xml.gz", "text.xml.gz", "nothing.xml", "times.xml"):
         with pytest.raises(RoadsError, match=name):
             list(read_traversals(tmp_path / name))
 
@@ -171,9 +172,26 @@ def test_bad_scenarios_are_refused(town, tmp_path):
         record_roads(scenario, into)
     with pytest.raises(RoadsError, match="exists already"):
         record_roads(town, tmp_path)
-    with pytest.raises(RoadsError, match="per_hour"):
-        record_roads(town, into, per_hour=0)
     assert not into.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"per_hour": 0},
+        {"per_hour": "13"},
+        {"seed": -1},
+        {"seed": None},
+        {"options": "--end 3600"},
+        {"options": [3600]},
+        {"leave_out": "bus"},
+        {"scenario": 3},
+        {"into": None},
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments):
+    with pytest.raises(ParameterError, match=f"{next(iter(arguments))} is"):
+        record_roads(**({"scenario": "town.sumocfg", "into": tmp_path / "roads"} | arguments))
 
 
 def test_without_sumo_the_extra_is_named(tmp_path, monkeypatch):

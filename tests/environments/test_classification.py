@@ -7,7 +7,7 @@ from treebandit.datasets import load
 from treebandit.datasets.labelled import encode
 from treebandit.environments import Classification
 from treebandit.environments.classification import BLOCK
-from treebandit.errors import DataError, InputError, ParameterError, ShapeError
+from treebandit.errors import ChoiceError, DataError, InputError, ParameterError, RoundError
 
 
 class Fixed:
@@ -135,6 +135,16 @@ def test_a_table_of_ones_own(tmp_path):
         ({"data": "adult", "csv": "my.csv"}, "data and csv given"),
         ({"data": "adult", "label": "y"}, "leave it out with data"),
         ({"csv": "my.csv"}, "without label"),
+        ({"data": "adult", "label": 3}, "leave it out with data"),
+        ({"data": 3}, "data is 3; give the name"),
+        ({"data": ["adult"]}, "data is .*; give the name"),
+        ({"csv": 3, "label": "y"}, "csv is 3; give text"),
+        ({"parquet": "my.parquet", "label": ["y"]}, "label is .*; give text"),
+        ({"csv": "my.csv", "label": "y", "sha256": 3}, "sha256 is 3; give text"),
+        ({"data": "adult", "seed": "abc"}, "seed is 'abc'; give a whole number"),
+        ({"data": "adult", "seed": -1}, "seed is -1"),
+        ({"data": "adult", "flip_noise": "0.1"}, "flip_noise is '0.1'; give a finite number"),
+        ({"data": "adult", "gaussian_noise": np.nan}, "gaussian_noise is nan"),
         ({"data": "adult", "flip_noise": 0.7}, "flip_noise is 0.7"),
         ({"data": "adult", "gaussian_noise": -1.0}, "gaussian_noise is -1.0"),
     ],
@@ -146,10 +156,13 @@ def test_wrong_arguments(arguments, message):
 
 def test_wrong_choices_leave_the_round_open():
     environment = Classification(small(), seed=0)
-    with pytest.raises(InputError, match="call observe"):
+    with pytest.raises(RoundError, match="call observe"):
         environment.pull(np.array([0]))
-    environment.observe()
-    for choice in ([], [0, 1], [3], [-1]):
-        with pytest.raises(ShapeError, match="exactly one of the 3"):
-            environment.pull(np.array(choice, dtype=np.intp))
-    environment.pull(np.array([2]))
+    shown = environment.observe()
+    for choice in ([], [0, 1], [3], [-1], [0.0], [True], "a", None, 0, [[0]], [[0], [1, 2]], {"a": 1}, ["0"]):
+        with pytest.raises(ChoiceError, match="choice .*; "):
+            environment.pull(choice)
+    assert environment.observe() is shown
+    environment.pull([2])
+    with pytest.raises(RoundError, match="call observe"):
+        environment.pull([2])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from treebandit.agents import TEUCB
 from treebandit.core import play_round
 from treebandit.environments import Classification, Delayed, DescribedArms
-from treebandit.errors import InputError, ParameterError
+from treebandit.errors import ChoiceError, ParameterError, RoundError
 from treebandit.trees import HistogramForest
 
 
@@ -88,8 +88,18 @@ def test_several_rows_a_round_and_no_arm_labels():
 
 
 def test_wrong_use():
-    for batch in (0, 2.5, True):
+    for batch in (0, 2.5, True, "3", None):
         with pytest.raises(ParameterError, match="batch is"):
             Delayed(Classification("mushroom"), batch=batch)
-    with pytest.raises(InputError, match="call observe"):
-        Delayed(Classification("mushroom")).pull(np.array([0]))
+    for environment in (Classification, 3, None, "mushroom", np.ones(3)):
+        with pytest.raises(ParameterError, match="environment is .*; give an object with observe and pull"):
+            Delayed(environment)
+    environment = Delayed(Classification("mushroom"), batch=1)
+    with pytest.raises(RoundError, match="call observe"):
+        environment.pull(np.array([0]))
+    assert environment.observe() is environment.observe()
+    with pytest.raises(ChoiceError, match="exactly one"):
+        environment.pull([0, 1])
+    assert len(environment.pull([0]).feedback.rewards) == 1
+    with pytest.raises(RoundError, match="call observe"):
+        environment.pull(np.array([0]))

@@ -10,7 +10,7 @@ from treebandit.core import Environment, play_round
 from treebandit.datasets.roads import random_pairs, read_roads, roads_checksum
 from treebandit.environments import Delayed, Navigation
 from treebandit.environments.navigation import FINAL_TIME, INSTANCES, NAMES
-from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, RoadsError
+from treebandit.errors import ChoiceError, NoFeasibleChoiceError, ParameterError, RoadsError, RoundError
 from treebandit.experiments.spec import load_study
 
 HOURS = [3 * 3600.0, 8 * 3600.0]
@@ -170,15 +170,19 @@ NO_PATHS = [[], [3], [2, 1], [3, 2], [1, 2, 5], [1, 99], [-1, 2], [0.5, 1.0], [[
 def test_what_is_no_path_is_refused_and_the_round_stays_open(square, choice):
     environment = Navigation("a", "d", roads=square, seed=0)
     environment.observe()
-    with pytest.raises(InputError):
+    with pytest.raises(ChoiceError):
         environment.pull(np.array(choice))
     assert len(environment.pull(np.array([1, 2])).rewards) == 2
 
 
 def test_a_pull_needs_a_round(square):
     environment = Navigation("a", "d", roads=square, seed=0)
-    with pytest.raises(InputError, match="observe"):
+    with pytest.raises(RoundError, match="observe"):
         environment.pull(np.array([1, 2]))
+    environment.observe()
+    environment.pull([1, 2])
+    with pytest.raises(RoundError, match="observe"):
+        environment.pull([1, 2])
 
 
 def test_bad_arguments_are_refused(square, monkeypatch):
@@ -186,8 +190,21 @@ def test_bad_arguments_are_refused(square, monkeypatch):
         Navigation("a", "x", roads=square)
     with pytest.raises(RoadsError, match="no edge 'zz'"):
         Navigation("a", "d", roads=square, closures={"zz": [1, 2]})
-    with pytest.raises(ParameterError, match="first and the last"):
-        Navigation("a", "d", roads=square, closures={"bd2": [3, 2]})
+    for rounds in ([3, 2], [1], [1, 2, 3], ["1", "2"], "12", None, 3, [0, 2], [1.0, 2.0], [True, 2], {1, 2}):
+        with pytest.raises(ParameterError, match=r"closures\['bd2'\] is .*; give the first and the last"):
+            Navigation("a", "d", roads=square, closures={"bd2": rounds})
+    for closures in (None, ["bd2"], "bd2", 3):
+        with pytest.raises(ParameterError, match="closures is"):
+            Navigation("a", "d", roads=square, closures=closures)
+    for name, value in (("start", 3), ("end", None), ("start", ["a"]), ("seed", "abc"), ("sha256", 3)):
+        with pytest.raises(ParameterError, match=f"{name} is"):
+            Navigation(**{"start": "a", "end": "d", "roads": square, name: value})
+    for roads in (3, ["small-town"], b"x", np.ones(2)):
+        with pytest.raises(RoadsError, match="roads is .*; give"):
+            Navigation("a", "d", roads=roads)
+    for time in ("8", np.nan, [1.0]):
+        with pytest.raises(ParameterError, match="time is"):
+            Navigation("a", "d", roads=square).best_path(time)
     with pytest.raises(ParameterError, match="navigation-1"):
         Navigation.instance("navigation-9")
     monkeypatch.delenv("TREEBANDIT_ROADS", raising=False)

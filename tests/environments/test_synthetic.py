@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from treebandit.environments import DescribedArms, Synthetic
-from treebandit.errors import InputError, ParameterError, ShapeError
+from treebandit.errors import ChoiceError, InputError, ParameterError, RoundError
 
 PROBLEMS = [
     Synthetic("linear", seed=1),
@@ -92,6 +92,18 @@ def test_drift_moves_the_contexts():
         (Synthetic, {"informative": 9}),
         (Synthetic, {"noise": -0.1}),
         (Synthetic, {"change_every": 0}),
+        (Synthetic, {"problem": ["linear"]}),
+        (Synthetic, {"rewards": None}),
+        (Synthetic, {"arms": "4"}),
+        (Synthetic, {"features": 2.0}),
+        (Synthetic, {"noise": "0.1"}),
+        (Synthetic, {"noise": np.nan}),
+        (Synthetic, {"drift": None}),
+        (Synthetic, {"drift": np.inf}),
+        (Synthetic, {"seed": "abc"}),
+        (Synthetic, {"change_every": "often"}),
+        (DescribedArms, {"arms": [200]}),
+        (DescribedArms, {"seed": -3}),
         (DescribedArms, {"offered": 300}),
         (DescribedArms, {"slots": 21}),
     ],
@@ -103,9 +115,32 @@ def test_wrong_arguments(make, arguments):
 
 def test_wrong_choices():
     environment = DescribedArms(slots=2, seed=0)
-    with pytest.raises(InputError, match="call observe"):
+    with pytest.raises(RoundError, match="call observe"):
         environment.pull(np.array([0, 1]))
     environment.observe()
-    for choice in ([0], [1, 1], [0, -1], [0, 20]):
-        with pytest.raises(ShapeError):
-            environment.pull(np.array(choice))
+    for choice in ([0], [1, 1], [0, -1], [0, 20], [0.0, 1.0], ["0", "1"], None, 3, "ab", [[0, 1]]):
+        with pytest.raises(ChoiceError):
+            environment.pull(choice)
+    environment.pull([0, 1])
+    with pytest.raises(RoundError, match="call observe"):
+        environment.pull([0, 1])
+
+
+@pytest.mark.parametrize("make", [Synthetic, DescribedArms])
+def test_observing_twice_shows_the_same_round(make):
+    environment, twin = make(seed=5), make(seed=5)
+    for _ in range(5):
+        rounds = [environment.observe() for _ in range(3)]
+        contexts = twin.observe().candidates.contexts
+        assert all(np.array_equal(this.candidates.contexts, contexts) for this in rounds)
+        mine, others = environment.pull([0]), twin.pull([0])
+        assert (mine.rewards.tolist(), mine.regret) == (others.rewards.tolist(), others.regret)
+
+
+@pytest.mark.parametrize(
+    "contexts", [np.ones(3), np.ones((2, 3)), "a", None, [["a"]], np.ones((2, 2, 8)), 3.0]
+)
+def test_means_of_contexts_of_another_shape(contexts):
+    for environment in (Synthetic(seed=0), DescribedArms(seed=0)):
+        with pytest.raises(InputError, match="contexts"):
+            environment.means(contexts)

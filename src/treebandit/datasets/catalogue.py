@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -84,15 +85,21 @@ CATALOGUE: tuple[DataSet, ...] = (
 def find(name: str) -> DataSet:
     """The catalogue's entry of a data set."""
     for entry in CATALOGUE:
-        if entry.name == name:
+        if isinstance(name, str) and entry.name == name:
             return entry
     names = ", ".join([*(entry.name for entry in CATALOGUE), *MADE])
-    raise DataError(f"no data set {name!r}; there are {names}, or give a file of your own as csv or parquet")
+    raise DataError(
+        f"no data set {reprlib.repr(name)}; there are {names}, or give a file of your own as csv or parquet"
+    )
+
+
+def load(name: str) -> LabelledTable:
+    """A shipped data set, its checksum verified, or a generated table; once per process, its arrays read-only."""
+    return _load(name) if isinstance(name, str) else read(find(name))
 
 
 @lru_cache(maxsize=len(CATALOGUE))
-def load(name: str) -> LabelledTable:
-    """A shipped data set, its checksum verified, or a made one; read once per process, its arrays read-only."""
+def _load(name: str) -> LabelledTable:
     return make(name) if name in MADE else read(find(name))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import reprlib
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from treebandit.core import Floats, Indices
+from treebandit.core import Floats, Indices, checked_rows
 from treebandit.errors import MissingExtraError, RoadsError
+from treebandit.parameters import check_number, check_seed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,31 +80,23 @@ class RoadNetwork:
     times: NDArray[np.float32]
     durations: NDArray[np.float32]
 
+    def __post_init__(self) -> None:
+        _check_network(self)
+
     def __len__(self) -> int:
         return len(self.edge_names)
 
     def node(self, name: str) -> int:
         """The place of the node of this name."""
-        try:
-            return self.node_names.index(name)
-        except ValueError:
-            raise RoadsError(
-                f"no node {name!r} among the {len(self.node_names)} of this road network; "
-                f"names look like {', '.join(map(repr, self.node_names[:3]))}"
-            ) from None
+        return _place("node", name, self.node_names)
 
     def edge(self, name: str) -> int:
         """The place of the edge of this name."""
-        try:
-            return self.edge_names.index(name)
-        except ValueError:
-            raise RoadsError(
-                f"no edge {name!r} among the {len(self.edge_names)} of this road network; "
-                f"names look like {', '.join(map(repr, self.edge_names[:3]))}"
-            ) from None
+        return _place("edge", name, self.edge_names)
 
     def take(self, edges: Indices) -> RoadNetwork:
         """The network of these edges alone, in this order; all nodes stay."""
+        edges = checked_rows(edges, len(self), what="edges")
         counts = np.diff(self.offsets)[edges]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[edges] - offsets[:-1], counts)
@@ -123,6 +117,8 @@ class RoadNetwork:
 
 def roads_folder(roads: str | os.PathLike[str] | None = None) -> Path:
     """The folder of a road network: `roads`, itself or a shipped name, else what TREEBANDIT_ROADS names."""
+    if not isinstance(roads, str | os.PathLike | None):
+        raise RoadsError(f"roads is {reprlib.repr(roads)}; give the path of a folder or {SHIPPED!r}")
     named = os.fspath(roads) if roads is not None else os.environ.get(VARIABLE, "")
     if not named:
         raise RoadsError(
@@ -155,7 +151,12 @@ def read_roads(roads: str | os.PathLike[str] | None = None, *, connected: bool =
     network = _assemble(folder, nodes, edges, driven)
     if not connected:
         return network
-    return network.take(np.flatnonzero(edges["in_scc"].to_numpy() == 1))
+    inside = np.flatnonzero(edges["in_scc"].to_numpy() == 1)
+    if not len(inside):
+        raise RoadsError(
+            f"the road network {str(folder)!r} has no edge in the strongly connected part (in_scc)"
+        )
+    return network.take(inside)
 
 
 def write_roads(
@@ -163,6 +164,9 @@ def write_roads(
 ) -> Path:
     """Write the three tables into a new folder: the whole of it appears at once, or nothing does."""
     into = Path(folder)
+    for name, table in (("nodes", nodes), ("edges", edges), ("traversals", traversals)):
+        if not (hasattr(table, "write_csv") and hasattr(table, "write_parquet")):
+            raise RoadsError(f"{name} is {reprlib.repr(table)}; give a polars DataFrame")
     refuse_existing(into)
     into.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{into.name}-", dir=into.parent))
@@ -196,8 +200,13 @@ def random_pairs(
     network: RoadNetwork, count: int, *, apart: float = 6000.0, seed: int = 0
 ) -> list[tuple[str, str]]:
     """`count` distinct (start, end) pairs of connected nodes more than `apart` metres from each other."""
+    check_number("count", count, least=1, whole=True)
+    check_number("apart", apart)
+    check_seed(seed)
     random = np.random.default_rng(seed)
     inside = np.unique(network.starts)
+    if len(inside) < 2:
+        raise RoadsError(f"edges start at {len(inside)} node; pairs need two")
     plane = network.positions[:, :2]
     pairs: dict[tuple[str, str], None] = {}
     for _ in range(1000 * count):
@@ -209,6 +218,56 @@ def random_pairs(
     raise RoadsError(
         f"found only {len(pairs)} of {count} pairs more than {apart:g} m apart; ask for fewer or nearer ones"
     )
+
+
+def _place(kind: str, name: str, names: tuple[str, ...]) -> int:
+    if not isinstance(name, str) or name not in names:
+        raise RoadsError(
+            f"no {kind} {reprlib.repr(name)} among the {len(names)} of this road network; "
+            f"names look like {', '.join(map(repr, names[:3]))}"
+        )
+    return names.index(name)
+
+
+def _check_network(network: RoadNetwork) -> None:
+    """Raise a RoadsError where arrays do not fit each other, or hold what no road can have."""
+    n, m, rows = len(network.node_names), len(network.edge_names), len(network.times)
+    if not m:
+        raise RoadsError("a road network without edges; give at least one")
+    shapes = {
+        "positions": (n, 3),
+        "lonlat": (n, 2),
+        "offsets": (m + 1,),
+        "times": (rows,),
+        "durations": (rows,),
+    }
+    shapes |= dict.fromkeys(("starts", "ends", "lengths", "speed_limits", "stops"), (m,))
+    for name, shape in shapes.items():
+        found = getattr(network, name)
+        if not isinstance(found, np.ndarray) or found.dtype.kind not in "iuf" or found.shape != shape:
+            kind = (
+                f"{found.dtype} of shape {found.shape}"
+                if isinstance(found, np.ndarray)
+                else type(found).__name__
+            )
+            raise RoadsError(f"{name} is {kind}; {n} nodes and {m} edges need an array of numbers, {shape}")
+    if len(network.road_types) != m:
+        raise RoadsError(f"{len(network.road_types)} road types for {m} edges; give one each")
+    for name, most in (("starts", n), ("ends", n), ("offsets", rows + 1)):
+        places = getattr(network, name)
+        if places.dtype.kind == "f" or places.min() < 0 or places.max() >= most:
+            raise RoadsError(
+                f"{name} holds {places.dtype}s up to {places.max()}; expected whole numbers below {most}"
+            )
+    if network.offsets[0] != 0 or network.offsets[-1] != rows or np.any(np.diff(network.offsets) < 0):
+        raise RoadsError(f"offsets do not rise from 0 to the {rows} traversals")
+    for name in ("lengths", "speed_limits"):
+        if not np.all((getattr(network, name) > 0) & np.isfinite(getattr(network, name))):
+            raise RoadsError(f"{name} are not all positive and finite")
+    if not (np.isfinite(network.times).all() and np.isfinite(network.positions).all()):
+        raise RoadsError("a position or the time of a traversal is not finite")
+    if not np.all((network.durations >= 0) & np.isfinite(network.durations)):
+        raise RoadsError("the duration of a traversal is negative or not finite")
 
 
 def _read(path: Path, columns: dict[str, str]) -> pl.DataFrame:
@@ -244,25 +303,28 @@ def _assemble(folder: Path, nodes: pl.DataFrame, edges: pl.DataFrame, driven: pl
     on_edge = driven["edge"].to_numpy()
     if len(on_edge) and not 0 <= on_edge[0] <= on_edge[-1] < len(edges):
         raise RoadsError(f"traversals of {str(folder)!r} lie on edges outside 0 to {len(edges) - 1}")
-    lengths, speeds = edges["length"].to_numpy(), edges["speed_limit"].to_numpy()
-    if not (np.all(lengths > 0) and np.all(speeds > 0)):
-        raise RoadsError(f"edges of {str(folder)!r} have lengths or speed limits that are not positive")
+    for names, kind in ((nodes["node"], "node"), (edges["id"], "edge")):
+        if names.n_unique() < len(names):
+            raise RoadsError(f"{str(folder)!r} has two {kind}s of one name, such as {names.mode().min()!r}")
     types = edges["road_type"].to_list() if "road_type" in edges.columns else [""] * len(edges)
-    return RoadNetwork(
-        node_names=tuple(number),
-        positions=nodes.select("x", "y", "z").to_numpy(),
-        lonlat=_lonlat(nodes),
-        edge_names=tuple(edges["id"].to_list()),
-        starts=np.array([number[n] for n in edges["from"].to_list()], dtype=np.intp),
-        ends=np.array([number[n] for n in edges["to"].to_list()], dtype=np.intp),
-        lengths=lengths,
-        speed_limits=speeds,
-        stops=edges["stop"].to_numpy(),
-        road_types=tuple(types),
-        offsets=np.searchsorted(on_edge, np.arange(len(edges) + 1)),
-        times=driven["tod"].to_numpy(),
-        durations=driven["duration"].to_numpy(),
-    )
+    try:
+        return RoadNetwork(
+            node_names=tuple(number),
+            positions=nodes.select("x", "y", "z").to_numpy(),
+            lonlat=_lonlat(nodes),
+            edge_names=tuple(edges["id"].to_list()),
+            starts=np.array([number[n] for n in edges["from"].to_list()], dtype=np.intp),
+            ends=np.array([number[n] for n in edges["to"].to_list()], dtype=np.intp),
+            lengths=edges["length"].to_numpy(),
+            speed_limits=edges["speed_limit"].to_numpy(),
+            stops=edges["stop"].to_numpy(),
+            road_types=tuple(types),
+            offsets=np.searchsorted(on_edge, np.arange(len(edges) + 1)),
+            times=driven["tod"].to_numpy(),
+            durations=driven["duration"].to_numpy(),
+        )
+    except RoadsError as error:
+        raise RoadsError(f"the road network {str(folder)!r} cannot be used: {error}") from error
 
 
 def _lonlat(nodes: pl.DataFrame) -> Floats:

@@ -22,7 +22,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from treebandit.datasets.roads import refuse_existing, strongly_connected, write_roads
-from treebandit.errors import MissingExtraError, RoadsError
+from treebandit.errors import MissingExtraError, ParameterError, RoadsError
+from treebandit.parameters import check_number
 
 __all__ = ["read_traversals", "record_roads"]
 
@@ -52,10 +53,13 @@ def record_roads(
     options: further options for `sumo`, such as ("--end", "3600"); `leave_out`: vehicle types not recorded.
     At most `per_hour` traversals of an edge are kept in each hour of the day, a uniform sample of them.
     """
-    config, folder, tell = Path(scenario), Path(into), progress or _say_nothing
+    config, folder, tell = _path("scenario", scenario), _path("into", into), progress or _say_nothing
+    check_number("per_hour", per_hour, least=1, whole=True)
+    check_number("seed", seed, least=0, most=2**31 - 1, whole=True)
+    for name, words in (("options", options), ("leave_out", leave_out)):
+        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+            raise ParameterError(f"{name} is {words!r}; give a list of text")
     refuse_existing(folder)
-    if per_hour < 1:
-        raise RoadsError(f"per_hour is {per_hour}; keep at least one traversal an hour")
     net_file = _net_file(config)
     nodes, edges = _tables(net_file)
     with tempfile.TemporaryDirectory(prefix="treebandit-sumo-") as scratch:
@@ -76,8 +80,14 @@ def read_traversals(routes: str | os.PathLike[str], *, leave_out: Sequence[str] 
 
     The output, plain or .gz, must have exit times; an edge takes from the exit of the one before to its own.
     """
-    for vehicle in _vehicles(Path(routes), leave_out):
+    for vehicle in _vehicles(_path("routes", routes), leave_out):
         yield from vehicle
+
+
+def _path(name: str, given: str | os.PathLike[str]) -> Path:
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        raise ParameterError(f"{name} is {given!r}; give the path of a file or folder")
+    return Path(given)
 
 
 def _vehicles(routes: Path, leave_out: Sequence[str]) -> Iterator[list[Traversal]]:
@@ -92,7 +102,7 @@ def _vehicles(routes: Path, leave_out: Sequence[str]) -> Iterator[list[Traversal
                     if element.get("type", "").split("@")[0] not in leave_out:
                         yield _traversals(element)
                     root.clear()  # what was read is forgotten, so a day of traffic needs no more memory
-    except (ElementTree.ParseError, OSError, EOFError, zlib.error) as error:
+    except (ElementTree.ParseError, OSError, EOFError, zlib.error, ValueError) as error:
         raise RoadsError(f"the vehicle routes {str(routes)!r} cannot be read: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -10,14 +11,16 @@ import numpy as np
 
 from treebandit.core import Candidates, Indices, Outcome, Round
 from treebandit.datasets import LabelledTable, load, read_labelled
-from treebandit.errors import InputError, ParameterError, ShapeError
+from treebandit.environments.rounds import OneRoundAtATime
+from treebandit.errors import ChoiceError, InputError, ParameterError
 from treebandit.oracles import best_arm
+from treebandit.parameters import check_number, check_seed, check_text
 
 BLOCK = 256
 
 
 @dataclass(eq=False)
-class Classification:
+class Classification(OneRoundAtATime):
     """Rows of a table in random order without replacement; the arms are the classes (the paper's "Setup").
 
     Every round all K arms are candidates with the same context row. The reward is 1 for the row's own class
@@ -38,7 +41,9 @@ class Classification:
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_noise(self.gaussian_noise, self.flip_noise)
+        check_number("gaussian_noise", self.gaussian_noise, least=0)
+        check_number("flip_noise", self.flip_noise, least=0, most=0.5)
+        check_seed(self.seed)
         table = self._table()
         order, ties, noise = (np.random.default_rng(s) for s in np.random.SeedSequence(self.seed).spawn(3))
         rows = order.permutation(len(table))
@@ -52,36 +57,28 @@ class Classification:
         self._block = self._contexts[:0]
         self._noise = noise
         self._round = 0
-        self._pulled = True
 
     @property
     def horizon(self) -> int:
         """How many rounds there are in all: one per row."""
         return len(self._labels)
 
-    def observe(self) -> Round:
+    def _next_round(self) -> Round:
         """The next row as K candidates: contexts (K, d), arms 0 to K-1."""
-        if self._pulled:
-            if self._round == len(self._labels):
-                raise InputError(f"all {self.horizon} rows have been shown; make a new environment to go on")
-            self._round += 1
-            self._pulled = False
-        arms = len(self._arms)
-        place = (self._round - 1) % BLOCK
+        if self._round == len(self._labels):
+            raise InputError(f"all {self.horizon} rows have been shown; make a new environment to go on")
+        arms, place = len(self._arms), self._round % BLOCK
         if place == 0:
-            self._block = self._contexts[self._round - 1 :][:BLOCK].repeat(arms, axis=0)
+            self._block = self._contexts[self._round :][:BLOCK].repeat(arms, axis=0)
+        self._round += 1
         contexts = self._block[place * arms : (place + 1) * arms]
         return Round(Candidates(contexts, self._arms, self.columns), self._oracle)
 
-    def pull(self, choice: Indices) -> Outcome:
+    def _outcome(self, rows: Indices) -> Outcome:
         """The reward of the one arm chosen, (1,), and its expected regret."""
-        if self._pulled:
-            raise InputError("a choice without a round; call observe before every pull")
-        arm = int(choice[0]) if len(choice) == 1 else -1
-        if not 0 <= arm < len(self._arms):
-            raise ShapeError(f"choice {choice}; choose exactly one of the {len(self._arms)} rows")
-        self._pulled = True
-        right = arm == self._labels[self._round - 1]
+        if len(rows) != 1:
+            raise ChoiceError(f"choice {rows.tolist()}; choose exactly one of the {len(self._arms)} rows")
+        right = int(rows[0]) == self._labels[self._round - 1]
         regret = 0.0 if right else 1.0 - 2.0 * self.flip_noise
         return Outcome(np.array([self._reward(float(right))]), regret)
 
@@ -99,6 +96,10 @@ class Classification:
                 f"{' and '.join(given) or 'nothing'} given; give one of data, csv and parquet"
             )
         if self.data is not None:
+            if not isinstance(self.data, str | LabelledTable):
+                raise ParameterError(
+                    f"data is {reprlib.repr(self.data)}; give the name of a data set or a LabelledTable"
+                )
             if self.label is not None:
                 raise ParameterError(
                     f"label={self.label!r} belongs to csv or parquet; leave it out with data"
@@ -106,6 +107,9 @@ class Classification:
             return load(self.data) if isinstance(self.data, str) else self.data
         if self.label is None:
             raise ParameterError(f"{given[0]} is given without label; name the column that holds the class")
+        for name in (given[0], "label"):
+            check_text(name, getattr(self, name))
+        check_text("sha256", self.sha256, optional=True)
         path = Path(self.csv or self.parquet or "")
         stamp = path.stat().st_mtime_ns if path.exists() else 0
         return _read_once(path, self.label, self.sha256, stamp)
@@ -115,10 +119,3 @@ class Classification:
 def _read_once(path: Path, label: str, sha256: str | None, stamp: int) -> LabelledTable:
     """A user's table, read again only when the file's time `stamp` has changed."""
     return read_labelled(path, label, sha256=sha256)
-
-
-def _check_noise(gaussian: float, flip: float) -> None:
-    if not 0.0 <= gaussian < float("inf"):
-        raise ParameterError(f"gaussian_noise is {gaussian}; give a standard deviation of 0 or more")
-    if not 0.0 <= flip <= 0.5:
-        raise ParameterError(f"flip_noise is {flip}; give a probability from 0 to 0.5")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from treebandit.core import Candidates, Columns, Environment, Feedback, Indices, Outcome, Round
-from treebandit.errors import InputError, ParameterError
+from treebandit.environments.rounds import OneRoundAtATime
+from treebandit.errors import ParameterError
+from treebandit.parameters import check_number
 
 
 @dataclass(eq=False)
-class Delayed:
+class Delayed(OneRoundAtATime):
     """An environment whose rewards reach the agent in batches of `batch` rounds, and never earlier.
 
     An incomplete batch at the end stays unseen. Rewards and regret of the outcome itself are those of its
@@ -22,9 +25,11 @@ class Delayed:
     batch: int = field(default=100, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
-            raise ParameterError(f"batch is {self.batch!r}; give a whole number of rounds of at least 1")
-        self._shown: Candidates | None = None
+        if isinstance(self.environment, type) or not isinstance(self.environment, Environment):
+            raise ParameterError(
+                f"environment is {reprlib.repr(self.environment)}; give an object with observe and pull"
+            )
+        check_number("batch", self.batch, least=1, whole=True)
         self._waiting: list[Feedback] = []
         self._nothing: Feedback | None = None
 
@@ -40,20 +45,15 @@ class Delayed:
         columns: Columns = self.environment.columns  # type: ignore[attr-defined]
         return columns
 
-    def observe(self) -> Round:
-        """The environment's next round."""
-        this_round = self.environment.observe()
-        self._shown = this_round.candidates
-        return this_round
+    def _next_round(self) -> Round:
+        return self.environment.observe()
 
-    def pull(self, choice: Indices) -> Outcome:
+    def _outcome(self, rows: Indices) -> Outcome:
         """The environment's outcome; its feedback is the whole batch when it is full, else empty."""
-        if self._shown is None:
-            raise InputError("a choice without a round; call observe before every pull")
-        outcome = self.environment.pull(choice)
-        own = outcome.feedback or Feedback(self._shown[choice], outcome.rewards)
+        chosen = self.observe().candidates[rows]
+        outcome = self.environment.pull(rows)
+        own = outcome.feedback or Feedback(chosen, outcome.rewards)
         self._waiting.append(own)
-        self._shown = None
         if len(self._waiting) == self.batch:
             feedback = _join(self._waiting)
             self._waiting = []

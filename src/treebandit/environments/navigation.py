@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -11,9 +12,11 @@ import numpy as np
 
 from treebandit.core import Candidates, Columns, Features, Floats, Indices, Outcome, Round
 from treebandit.datasets.roads import RoadNetwork, read_roads, roads_checksum, roads_folder
+from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.environments.travel_times import DAY, TravelTimes
-from treebandit.errors import InputError, ParameterError, RoadsError
+from treebandit.errors import ChoiceError, ParameterError, RoadsError
 from treebandit.oracles import ShortestPath
+from treebandit.parameters import check_choice, check_number, check_seed, check_text
 
 __all__ = ["FINAL_TIME", "INSTANCES", "Navigation"]
 
@@ -27,13 +30,13 @@ NAMES = ("x", "y", "z", "x_end", "y_end", "z_end", "dx", "dy", "dz", "speed_limi
 
 
 @dataclass(eq=False)
-class Navigation:
+class Navigation(OneRoundAtATime):
     """A driver goes from `start` to `end` again and again, at a random time of day each round (section 4.3).
 
     Candidates are the edges of the strongly connected part, arms their places in `network`; the oracle is the
     shortest path. A reward is the negative time that an edge took, the regret is the expected time of the
-    chosen path less that of the best path at that time of day. Whoever drives an edge in round t of one seed
-    meets the same time.
+    chosen path less that of the best path at that time of day. In round t of one seed an edge takes the same time,
+    whoever drives it.
 
     roads: a folder or `small-town`; without it the folder that TREEBANDIT_ROADS names; or a network.
     sha256: what the folder's `roads_checksum` must be; studies set it, so that runs on other roads are other runs.
@@ -48,6 +51,10 @@ class Navigation:
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        check_text("start", self.start)
+        check_text("end", self.end)
+        check_text("sha256", self.sha256, optional=True)
+        check_seed(self.seed)
         self.network, self.travel_times = _opened(self.roads)
         _check_sum(self.roads, self.sha256)
         self.columns = Columns((0,) * len(NAMES), NAMES)
@@ -61,13 +68,12 @@ class Navigation:
         self._random = np.random.default_rng(self.seed)
         ties = np.random.default_rng(np.random.SeedSequence(self.seed).spawn(1)[0])
         self._all_open = self._oracle = partial(self._path, random=ties)
-        self._round, self._time, self._pulled = 0, 0.0, True
+        self._round, self._time = 0, 0.0
 
     @classmethod
     def instance(cls, name: str, *, roads: str | None = None, seed: int | None = None) -> Navigation:
         """One of INSTANCES on the Luxembourg road network."""
-        if name not in INSTANCES:
-            raise ParameterError(f"no instance {name!r}; there are {', '.join(INSTANCES)}")
+        check_choice("name", name, INSTANCES)
         return cls(*INSTANCES[name], roads=roads, seed=seed)
 
     @property
@@ -75,30 +81,34 @@ class Navigation:
         """Time of day of the round observed last, in seconds."""
         return self._time
 
-    def observe(self) -> Round:
-        """The next round: contexts (m, 12) of the open edges; only the last column, the time, changes."""
-        if self._pulled:
-            self._next_round()
-        contexts = self._contexts[self._open] if self._closed else self._contexts.copy()
+    def _next_round(self) -> Round:
+        """Contexts (m, 12) of the open edges; only the last column, the time, changes from round to round."""
+        self._round += 1
+        self._time = float(self._random.uniform(0.0, DAY))
+        # Drawn for all edges, whichever are driven, so that all agents of one seed have the same times.
+        self._which, self._noise = self._random.random((2, len(self.network)))
+        closed = [e for e, (first, last) in self._closures.items() if first <= self._round <= last]
+        self._open, self._oracle = self._arms, self._all_open
+        if closed:
+            self._open = np.delete(self._arms, closed)
+            self._oracle = partial(self._path.among(self._open), **self._all_open.keywords)
+        contexts = self._contexts[self._open]
         contexts[:, -1] = self._time
-        arms = self._open if self._closed else self._arms
-        return Round(Candidates(contexts, arms, self.columns), self._oracle)
+        return Round(Candidates(contexts, self._open, self.columns), self._oracle)
 
-    def pull(self, choice: Indices) -> Outcome:
-        """Minus the seconds that each chosen edge took, in the order of `choice`, and the path's regret."""
-        if self._pulled:
-            raise InputError("a choice without a round; call observe before every pull")
-        edges = self._driven(np.asarray(choice))
+    def _outcome(self, rows: Indices) -> Outcome:
+        """Minus the seconds that each chosen edge took, in the order of `rows`, and the path's regret."""
+        edges = self._driven(rows)
         expected = self.travel_times.expected(self._time)
         best = self._open[self._oracle(-expected[self._open], random=None)]
         seconds = self.travel_times.sample(
             edges, self._time, which=self._which[edges], noise=self._noise[edges]
         )
-        self._pulled = True
         return Outcome(-seconds, max(0.0, float(expected[edges].sum() - expected[best].sum())))
 
     def expected_times(self, time: float | None = None) -> Floats:
         """Expected seconds of every edge, (m,), at a time of day in seconds; without it, at the round's."""
+        check_number("time", time, optional=True)
         return self.travel_times.expected(self._time if time is None else time % DAY)
 
     def final_candidates(self) -> Candidates:
@@ -111,28 +121,12 @@ class Navigation:
         """Edges of the path of least expected time with all roads open, in driving order."""
         return self._path(-self.expected_times(time))
 
-    def _next_round(self) -> None:
-        self._round += 1
-        self._pulled = False
-        self._time = float(self._random.uniform(0.0, DAY))
-        # Drawn for all edges, whichever are driven, so that all agents of one seed meet the same times.
-        self._which, self._noise = self._random.random((2, len(self.network)))
-        self._closed = [e for e, (first, last) in self._closures.items() if first <= self._round <= last]
-        self._open = np.delete(self._arms, self._closed) if self._closed else self._arms
-        self._oracle = self._all_open
-        if self._closed:
-            self._oracle = partial(self._path.among(self._open), **self._all_open.keywords)
-
-    def _driven(self, choice: Indices) -> Indices:
+    def _driven(self, rows: Indices) -> Indices:
         """The edges in the chosen rows, which must form a path."""
-        if choice.ndim != 1 or not len(choice) or choice.dtype.kind not in "iu":
-            raise InputError(f"choice {choice!r}; choose the rows of a path as the round's oracle does")
-        if choice.min() < 0 or choice.max() >= len(self._open):
-            raise InputError(f"choice {choice!r}; rows go from 0 to {len(self._open) - 1} in this round")
-        edges = self._open[choice]
-        starts, ends = self.network.starts[edges], self.network.ends[edges]
-        if starts[0] != self._source or ends[-1] != self._target or np.any(starts[1:] != ends[:-1]):
-            raise InputError(
+        edges = self._open[rows]
+        nodes = np.append(self.network.starts[edges], self._target)
+        if nodes[0] != self._source or np.any(nodes[1:] != self.network.ends[edges]):
+            raise ChoiceError(
                 f"the {len(edges)} chosen edges are no path from {self.start!r} to {self.end!r}; "
                 "choose rows in driving order, as the round's oracle gives them"
             )
@@ -173,11 +167,16 @@ def _check_sum(roads: str | RoadNetwork | None, sha256: str | None) -> None:
 def _checked_closures(
     network: RoadNetwork, closures: Mapping[str, Sequence[int]]
 ) -> dict[int, tuple[int, int]]:
+    if not isinstance(closures, Mapping):
+        raise ParameterError(f"closures is {reprlib.repr(closures)}; give a table of edge name and rounds")
     checked = {}
     for name, rounds in closures.items():
-        if len(rounds) != 2 or not 1 <= rounds[0] <= rounds[1]:
+        whole = isinstance(rounds, Sequence) and all(
+            type(t) is int or isinstance(t, np.integer) for t in rounds
+        )
+        if not whole or len(rounds) != 2 or not 1 <= rounds[0] <= rounds[1]:
             raise ParameterError(
-                f"closures[{name!r}] is {list(rounds)}; give the first and the last closed round, from 1 on"
+                f"closures[{name!r}] is {reprlib.repr(rounds)}; give the first and the last closed round, from 1 on"
             )
         checked[network.edge(name)] = (int(rounds[0]), int(rounds[1]))
     return checked

@@ -4,42 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from treebandit.core import Candidates, Columns, Features, Floats, Indices, Oracle, Outcome, Round
-from treebandit.errors import InputError, ParameterError, ShapeError
+from treebandit.environments.rounds import OneRoundAtATime
+from treebandit.errors import ChoiceError, InputError, ParameterError, ShapeError
 from treebandit.oracles import TopK, best_arm
+from treebandit.parameters import check_choice, check_number, check_seed
 
 PROBLEMS = ("linear", "interactions")
 REWARDS = ("binary", "continuous")
 DRIFT_PERIOD = 2_000
 
 
-class _KnownTruth:
+class _KnownTruth(OneRoundAtATime):
     """What both problems share: one round at a time, rewards drawn around known means."""
 
     def _begin(self, *, rewards: str, noise: float, seed: int | None) -> np.random.Generator:
-        if rewards not in REWARDS:
-            raise ParameterError(f"rewards is {rewards!r}; give one of {', '.join(REWARDS)}")
-        if not 0.0 <= noise < float("inf"):
-            raise ParameterError(f"noise is {noise}; give a standard deviation of 0 or more")
+        check_choice("rewards", rewards, REWARDS)
+        check_number("noise", noise, least=0)
+        check_seed(seed)
         streams = np.random.SeedSequence(seed).spawn(4)
         truth, self._stream, self._luck, self._ties = (np.random.default_rng(stream) for stream in streams)
         self._binary, self._spread, self._slots = rewards == "binary", noise, 1
-        self._means: Floats | None = None
+        self._means: Floats = np.empty(0)
         return truth
 
-    def pull(self, choice: Indices) -> Outcome:
+    def _outcome(self, rows: Indices) -> Outcome:
         """One reward per chosen row; the regret is that of the true means."""
-        if self._means is None:
-            raise InputError("a choice without a round; call observe before every pull")
-        known = set(range(len(self._means))).issuperset(choice.tolist())
-        if len(choice) != self._slots or len(set(choice.tolist())) != len(choice) or not known:
-            raise ShapeError(f"choice {choice}; choose {self._slots} different of {len(self._means)} rows")
-        means = self._means[choice]
+        if len(rows) != self._slots:
+            raise ChoiceError(f"choice {rows.tolist()}; choose {self._slots} of the {len(self._means)} rows")
+        means = self._means[rows]
         best = np.partition(self._means, -self._slots)[-self._slots :].sum()
-        self._means = None
         if self._binary:
             rewards = (self._luck.random(len(means)) < means).astype(np.float64)
         else:
@@ -73,8 +71,8 @@ class Synthetic(_KnownTruth):
     horizon = None
 
     def __post_init__(self) -> None:
-        if self.problem not in PROBLEMS:
-            raise ParameterError(f"problem is {self.problem!r}; give one of {', '.join(PROBLEMS)}")
+        check_choice("problem", self.problem, PROBLEMS)
+        check_number("drift", self.drift)
         _check_counts(arms=self.arms, features=self.features, informative=self.informative)
         if self.informative > min(self.features, 16):
             raise ParameterError(
@@ -94,7 +92,7 @@ class Synthetic(_KnownTruth):
         self._oracle = partial(best_arm, random=self._ties)
         self._round = 0
 
-    def observe(self) -> Round:
+    def _next_round(self) -> Round:
         """The next context, (arms, features) with equal rows."""
         if self.change_every and self._round and self._round % self.change_every == 0:
             self._owner = self._truth.permutation(self.arms)
@@ -109,6 +107,7 @@ class Synthetic(_KnownTruth):
 
     def means(self, row: Features) -> Floats:
         """The true mean reward of every arm for a context (features,), as of this round."""
+        row = _features(row, (self.features,))
         if self._weights is not None:
             return self._squash(self._weights[self._owner] @ row.astype(np.float64))
         pattern = int((row[: self.informative] > 0) @ (1 << np.arange(self.informative)))
@@ -155,7 +154,7 @@ class DescribedArms(_KnownTruth):
         oracle: Oracle = best_arm if self.slots == 1 else TopK(self.slots)
         self._oracle = partial(oracle, random=self._ties)
 
-    def observe(self) -> Round:
+    def _next_round(self) -> Round:
         """The next visitor and the arms on offer, (offered, features + arm_features)."""
         visitor = self._stream.uniform(-1.0, 1.0, self.features).astype(np.float32)
         offer = self._descriptions[self._stream.choice(self.arms, self.offered, replace=False)]
@@ -165,6 +164,7 @@ class DescribedArms(_KnownTruth):
 
     def means(self, contexts: Features) -> Floats:
         """The true mean reward of each row, (n,)."""
+        contexts = _features(contexts, (None, self.features + self.arm_features))
         visitors = contexts[:, : self.features].astype(np.float64)
         offers = contexts[:, self.features :].astype(np.float64)
         return self._squash(((visitors @ self._bonds) * offers).sum(axis=1))
@@ -172,5 +172,15 @@ class DescribedArms(_KnownTruth):
 
 def _check_counts(**counts: int) -> None:
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ParameterError(f"{name} is {count!r}; give a whole number of at least 1")
+        check_number(name, count, least=1, whole=True)
+
+
+def _features(given: Any, shape: tuple[int | None, ...]) -> Features:
+    """Contexts as float32 of this shape, None for any number of rows."""
+    try:
+        contexts = np.asarray(given, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"contexts cannot be read as numbers ({error}); give an array") from error
+    if contexts.ndim != len(shape) or contexts.shape[-1] != shape[-1]:
+        raise ShapeError(f"contexts of shape {contexts.shape}; expected {shape[-1]} features")
+    return contexts
