@@ -1,5 +1,7 @@
 """Each contract can fail: classes broken on purpose, each caught by the contract it breaks."""
 
+import threading
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +14,9 @@ from treebandit.environments import Synthetic
 from treebandit.errors import ArmsError, CheckError, InputError, MissingExtraError, ParameterError
 from treebandit.oracles import best_arm
 from treebandit.trees import Forest, RandomForestTrees, XGBoostTrees
+
+#: Contracts that need an agent's lock and its prepared learning.
+NOT_YET = () if hasattr(BaseAgent, "_finish") else ("interruptions", "threads")
 
 
 @dataclass(eq=False)
@@ -26,8 +31,9 @@ class Means(BaseAgent):
         self.total, self.count = np.zeros(1), 0
 
     def _scores(self, candidates):
-        guess = self.total[0] / max(self.count, 1) * np.nan_to_num(candidates.contexts[:, 0])
-        return guess + self.noise * self._random.random(len(candidates))
+        mean = self.total[0] / max(self.count, 1)
+        noise = self.noise * self._random.random(len(candidates))
+        return mean * np.nan_to_num(candidates.contexts[:, 0]) + abs(mean) * noise
 
     def _learn(self, chosen, rewards):
         self.total = self.total + rewards.sum()
@@ -96,19 +102,6 @@ class Restless(Means):
     def __post_init__(self):
         super().__post_init__()
         self.noise = self.noise / 2
-
-
-class Plain:
-    """Not a dataclass, but it decides and learns."""
-
-    def __init__(self):
-        self.inner = Means(seed=3)
-
-    def score(self, candidates):
-        return self.inner.score(candidates)
-
-    def learn(self, chosen, rewards):
-        self.inner.learn(chosen, rewards)
 
 
 class Forgetful(Means):
@@ -195,6 +188,30 @@ class Borrower(Means):
         self.borrowed = state["borrowed"]
 
 
+class OwnUnit(Means):
+    """Noise of one size, whatever rewards are."""
+
+    def _scores(self, candidates):
+        return super()._scores(candidates) + self.noise * self._random.random(len(candidates))
+
+
+class Named(Means):
+    """Treats arms with names as one."""
+
+    def choose(self, contexts, arms=None, **more):
+        return super().choose(contexts, self._as_one(arms), **more)
+
+    def learn(self, contexts, rewards, arms=None):
+        super().learn(contexts, rewards, self._as_one(arms))
+
+    def _as_one(self, arms):
+        return [0] * len(arms) if arms is not None and isinstance(arms[0], str) else arms
+
+    def _scores(self, candidates):
+        scores = super()._scores(candidates)
+        return scores if candidates.arms is None else scores + candidates.arms * abs(self.total[0])
+
+
 class NothingWillDo(Means):
     def _scores(self, candidates):
         raise ArmsError("not these")
@@ -207,11 +224,113 @@ class WithoutArms(Means):
         return super()._scores(candidates)
 
 
+class Plain:
+    """Neither a dataclass nor saved, but it decides and learns, whole and one caller at a time."""
+
+    def __init__(self):
+        self.lock, self.learned = threading.Lock(), (0.0, 0)
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, members):
+        vars(self).update(members, lock=threading.Lock())
+
+    def score(self, candidates):
+        if not len(candidates) or candidates.contexts.shape[1] != 4:
+            raise InputError("4 columns")
+        if candidates.arms is not None and len(candidates.arms) != len(candidates):
+            raise InputError("one arm per row")
+        total, count = self.learned
+        return total / max(count, 1) * np.nan_to_num(candidates.contexts[:, 0]).astype(float)
+
+    def learn(self, chosen, rewards):
+        if rewards.dtype.kind != "f" or rewards.shape != (len(chosen),) or not np.isfinite(rewards).all():
+            raise InputError("rewards")
+        if chosen.contexts.shape[1] != 4 or np.isinf(chosen.contexts).any():
+            raise InputError("contexts")
+        with self.lock:
+            self.add(rewards)
+
+    def add(self, rewards):
+        total, count = self.learned
+        self.learned = total + rewards.sum(), count + len(rewards)
+
+
+class Racy(Plain):
+    def learn(self, chosen, rewards):
+        with self.lock:
+            total, count = self.learned
+        time.sleep(1e-4)
+        with self.lock:
+            self.learned = total + rewards.sum(), count + len(rewards)
+
+
+class OneThread(Plain):
+    def learn(self, chosen, rewards):
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("not from here")
+        super().learn(chosen, rewards)
+
+
+class HalfChanged(Plain):
+    def add(self, rewards):
+        self.learned = self.learned[0] + rewards.sum(), self.learned[1]
+        self.learned = self.learned[0], self.learned[1] + len(rewards)
+
+
+class HalfDecided(Plain):
+    def score(self, candidates):
+        scores = super().score(candidates)
+        self.learned = self.learned[0] + 1.0, self.learned[1]
+        self.learned = self.learned[0] - 1.0, self.learned[1]
+        return scores
+
+
+UNSAVED = ("description", "saving")
+
+
+@pytest.mark.parametrize(
+    ("agent", "seen"),
+    [
+        (Racy, "several threads, but 24 rows learned by 4 threads"),
+        (OneThread, "several threads, but a call ended in .RuntimeError"),
+        (HalfChanged, "interrupted in learn is as before or as after, but it is neither"),
+        (HalfDecided, "interrupted in score is as before or as after, but it is neither"),
+    ],
+)
+def test_half_and_lost_changes_are_caught(agent, seen):
+    skip = ("bad_input",) if agent is Racy else ()
+    with pytest.raises(CheckError, match=seen) as caught:
+        check_agent(agent, skip=(*UNSAVED, *skip))
+    assert str(caught.value).startswith(f"{agent.__name__}: ")
+
+
 def test_sound_agents_pass():
-    check_agent(Means)
-    check_agent(Means(seed=5))
-    check_agent(lambda: Means(noise=0.2, seed=5))
-    check_agent(WithoutArms)
+    check_agent(Means, skip=NOT_YET)
+    check_agent(Means(seed=5), skip=NOT_YET)
+    check_agent(lambda: Means(noise=0.2, seed=5), skip=NOT_YET)
+    check_agent(WithoutArms, skip=NOT_YET)
+    check_agent(Plain, skip=UNSAVED)
+
+
+def test_the_names_of_all_contracts_are_documented():
+    for check in (check_agent, check_environment, check_tree_learner):
+        with pytest.raises(ParameterError) as refused:
+            check(
+                Plain if check is check_agent else Synthetic if check is check_environment else Sound,
+                skip=["?"],
+            )
+        for name in str(refused.value).split("there are ")[1].split(", "):
+            assert f"'{name}'" in check.__doc__
+
+
+@pytest.mark.parametrize("arguments", [{"rounds": 0}, {"rounds": "9"}, {"skip": "seed"}, {"skip": 3}])
+def test_arguments_of_a_check_are_checked(arguments):
+    with pytest.raises(ParameterError, match=f"{next(iter(arguments))} is"):
+        check_agent(Means, **arguments)
+    with pytest.raises(ParameterError, match=f"{next(iter(arguments))} is"):
+        check_environment(Synthetic, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +345,8 @@ def test_sound_agents_pass():
         (Undescribed, "describe an object completely, but rebuilding"),
         (Restless, "describe an object completely"),
         (Plain, "describe an object completely, but it is not a dataclass"),
+        (Named, "names are counted like arms with numbers, but choices differ from round"),
+        (OwnUnit, "do not depend on the unit of rewards, but with rewards times 4096"),
         (Forgetful, "goes on exactly as the saved one, but its estimates differ"),
         (ForgetsLater, "goes on exactly as the saved one, but its scores differ"),
         (Gullible, "a reward of NaN was accepted"),
@@ -246,15 +367,23 @@ def test_broken_agents_are_caught(agent, seen):
 
 
 def test_a_contract_can_be_left_out():
-    check_agent(Unseeded, skip=["seed", "score_learns_nothing", "saving", "bad_input", "own_memory"])
-    check_agent(Plain, skip=["description", "saving"])
+    random = [
+        "seed",
+        "score_learns_nothing",
+        "saving",
+        "bad_input",
+        "own_memory",
+        "reward_units",
+        "arm_names",
+    ]
+    check_agent(Unseeded, skip=[*random, "interruptions", "threads"])
     with pytest.raises(ParameterError, match="no contract 'speed' to skip; there are scores, "):
         check_agent(Means, skip=["speed"])
 
 
 def test_the_agent_given_is_left_as_it_is():
     agent = Means(seed=0)
-    check_agent(agent)
+    check_agent(agent, skip=NOT_YET)
     assert (agent.clock, agent.count) == (0, 0)
 
 
@@ -349,6 +478,26 @@ class Revenge(SameForAll):
         return super().pull(choice)
 
 
+class Restive(SameForAll):
+    """Goes on to the next round each time it is observed."""
+
+    def observe(self):
+        self._shown = None
+        return super().observe()
+
+
+class Costly(SameForAll):
+    """Looking costs luck."""
+
+    def __post_init__(self):
+        self.rewards = "continuous"
+        super().__post_init__()
+
+    def observe(self):
+        self._luck.random()
+        return super().observe()
+
+
 class Lenient(SameForAll):
     def pull(self, choice):
         return super().pull(np.clip(choice, 0, 3))
@@ -358,7 +507,7 @@ class Offended(SameForAll):
     """Refuses, but the refused choice has used up a draw."""
 
     def pull(self, choice):
-        if self._means is not None:
+        if self._shown is not None:
             self._luck.random()
         return super().pull(choice)
 
@@ -389,7 +538,9 @@ def test_sound_environments_pass():
         (OneRewardTooMany, (), "one finite reward"),
         (NegativeRegret, (), "at least 0, but it is -0.5 in round 1"),
         (OtherLuck, (), "same seed and choices"),
-        (Revenge, (), "meet the same candidates"),
+        (Revenge, (), "are shown the same candidates"),
+        (Restive, (), "observe repeats a round until pull, but observed again, round 1 has other candidates"),
+        (Costly, (), "observe repeats a round until pull, but the outcome of round 1 differs"),
         (Lenient, (), r"refused .*, but the choice \[4\] of 4 rows was accepted"),
         (Offended, (), "leaves the environment unchanged"),
         (Unplayable, ("outcomes",), "'loop' ended in InputError"),
@@ -540,4 +691,4 @@ def test_a_saved_agent_needs_both_methods():
 
 
 def test_uniform_is_sound():
-    check_agent(Uniform)
+    check_agent(Uniform, skip=NOT_YET)

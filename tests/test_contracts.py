@@ -83,6 +83,8 @@ LEARNERS = {
     "RandomForestTrees": [({"n_trees": 13}, ()), ({"n_trees": 1, "max_depth": None}, ())],
     "XGBoostTrees": [({}, ()), ({"n_trees": 7, "max_depth": None, "options": {"subsample": 0.7}}, ())],
 }
+#: Contracts that agents do not keep before their learning is prepared, locked and standardised.
+NOT_YET = ("arm_names", "reward_units", "interruptions", "threads")
 NOT_LEARNERS = {"Forest", "LeafStatistics", "TreeEnsembleRegressor", "TreeLearner"}
 
 
@@ -102,7 +104,7 @@ def needs_recipe(name, recipe, table):
 @pytest.mark.parametrize(("name", "recipe"), cases([n for n in agents.__all__ if n != "BaseAgent"], AGENTS))
 def test_agents(name, recipe):
     needs_recipe(name, recipe, "AGENTS")
-    check_agent(getattr(agents, name)(**recipe))
+    check_agent(getattr(agents, name)(**recipe), skip=NOT_YET)
 
 
 @pytest.mark.parametrize(("name", "recipe"), cases(environments.__all__, ENVIRONMENTS))

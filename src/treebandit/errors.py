@@ -8,6 +8,7 @@ TreebanditError
 │   ├── ChoiceError            rows that cannot be chosen, from an oracle of one's own or given to an environment
 │   └── RoundError             a choice without a round: `pull` before `observe`, or twice
 ├── NotFittedError             asked for an estimate before anything was learned
+├── NoEstimateError            asked for an estimate of an agent that never has one
 ├── NoFeasibleChoiceError      an oracle has nothing to choose from, or no path leads to the target
 ├── MissingExtraError          an optional library is not installed (also an ImportError)
 ├── SavedFileError             a saved agent or a record is damaged, foreign or of a newer format
@@ -24,6 +25,7 @@ __all__ = [
     "DataError",
     "InputError",
     "MissingExtraError",
+    "NoEstimateError",
     "NoFeasibleChoiceError",
     "NotFittedError",
     "ParameterError",
@@ -66,6 +68,10 @@ class RoundError(InputError):
 
 class NotFittedError(TreebanditError):
     """An estimate was asked for before anything was learned."""
+
+
+class NoEstimateError(TreebanditError):
+    """An estimate was asked for of an agent that keeps none, however much it learns."""
 
 
 class NoFeasibleChoiceError(TreebanditError):

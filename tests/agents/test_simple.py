@@ -18,7 +18,7 @@ from treebandit import (
     play_round,
 )
 from treebandit.environments import Classification
-from treebandit.errors import ArmsError, NotFittedError, ParameterError
+from treebandit.errors import ArmsError, NoEstimateError, NotFittedError, ParameterError
 
 INDICES = [UCB1, UCB1Tuned, UCB1Normal]
 
@@ -112,6 +112,13 @@ def test_the_best_arm_is_played_most(kind):
 def test_no_estimate_before_the_first_row():
     with pytest.raises(NotFittedError):
         UCB1().estimate([[0.0]], [0])
+
+
+def test_an_agent_without_estimates_has_its_own_error():
+    for agent in (Uniform(), EpsilonGreedy(agent=Uniform())):
+        agent.learn([[0.0]], [1.0], [0])
+        with pytest.raises(NoEstimateError, match="Uniform keeps no estimate of rewards"):
+            agent.estimate([[0.0]], [0])
 
 
 def test_epsilon_greedy_explores_as_often_as_it_should():

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from treebandit.agents import saving
 from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle, choose_with
-from treebandit.errors import NotFittedError, SavedFileError, TreebanditError
+from treebandit.errors import NoEstimateError, SavedFileError, TreebanditError
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
 
@@ -204,7 +204,7 @@ class BaseAgent:
         return partial(self._learn, chosen, rewards)  # SHIM until linear follows
 
     def _estimate(self, candidates: Candidates) -> Estimate:
-        raise NotFittedError(f"{type(self).__name__} keeps no estimate of rewards; use score or choose")
+        raise NoEstimateError(f"{type(self).__name__} keeps no estimate of rewards; use score or choose")
 
     def _state(self) -> dict[str, Any]:
         return {}

@@ -13,6 +13,7 @@ import numpy as np
 
 from treebandit.agents import saving
 from treebandit.errors import CheckError, MissingExtraError, ParameterError
+from treebandit.parameters import check_number
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class Subject(Generic[T]):
 
 def subject(given: Any, *, method: str, size: int) -> Subject[Any]:
     """The subject made from an object, or from what returns one; only the object has the `method`."""
+    check_number("rows" if method == "fit" else "rounds", size, least=1, whole=True)
     is_factory = isinstance(given, type) or not hasattr(given, method)
     if is_factory and not callable(given):
         raise ParameterError(
@@ -56,6 +58,8 @@ def run(
     contracts: Mapping[str, Callable[[Subject[Any]], None]], examined: Subject[Any], skip: Collection[str]
 ) -> None:
     """Run the contracts one after the other but for those in `skip`."""
+    if isinstance(skip, str) or not isinstance(skip, Collection):
+        raise ParameterError(f"skip is {skip!r}; give a list of names")
     if unknown := sorted(set(skip) - set(contracts)):
         raise ParameterError(f"no contract {unknown[0]!r} to skip; there are {', '.join(contracts)}")
     for name, contract in contracts.items():

@@ -23,11 +23,11 @@ def check_environment(
 ) -> None:
     """Raise a CheckError where an environment breaks a contract; the environment given is left as it is.
 
-    environment: one that nobody has played yet, or a class or function that returns one. A dataclass with
+    environment: one that was not played yet, or a class or function that returns one. A dataclass with
         `seed=None` is examined with a seed.
     rounds: how many rounds to play; at most as many as it has.
-    skip: names of contracts that shall not hold: 'rounds', 'outcomes', 'seed', 'same_rounds', 'bad_choice',
-        'loop'.
+    skip: names of contracts that are not promised: 'rounds', 'outcomes', 'seed', 'same_rounds', 'repeated_rounds',
+        'bad_choice', 'loop'.
     """
     run(_CONTRACTS, subject(environment, method="observe", size=rounds), skip)
 
@@ -35,7 +35,7 @@ def check_environment(
 def _play(
     examined: Subject[Environment], environment: Environment, seed: int
 ) -> list[tuple[Round, Indices, Outcome]]:
-    """Rounds, choices and outcomes of a player with random scores."""
+    """Rounds, choices and outcomes of random scores."""
     random = np.random.default_rng(seed)
     played = []
     for _ in range(examined.size):
@@ -53,6 +53,31 @@ def _check_rounds(examined: Subject[Environment]) -> None:
         columns = columns or this_round.candidates.columns
         _check_candidates(examined, this_round, columns, t)
         environment.pull(this_round.oracle(np.zeros(len(this_round.candidates))))
+
+
+def _check_repeated_rounds(examined: Subject[Environment]) -> None:
+    """A round is shown until it is chosen in, however often it is observed."""
+    environment, twin = examined.make(), examined.make()
+    for t in range(1, min(examined.size, 5) + 1):
+        rounds = [environment.observe() for _ in range(3)]
+        once = twin.observe()
+        scores = np.random.default_rng(t).random(len(once.candidates))
+        for this_round in rounds:
+            examined.require(
+                same(_shown(this_round), _shown(once)),
+                "observe repeats a round until pull",
+                f"observed again, round {t} has other candidates",
+            )
+        mine, others = (e.pull(r.oracle(scores)) for e, r in ((environment, rounds[-1]), (twin, once)))
+        examined.require(
+            same([mine.rewards, mine.regret], [others.rewards, others.regret]),
+            "observe repeats a round until pull",
+            f"the outcome of round {t} differs where it was observed again",
+        )
+
+
+def _shown(this_round: Round) -> list[Any]:
+    return [this_round.candidates.contexts, this_round.candidates.arms]
 
 
 def _check_candidates(examined: Subject[Environment], this_round: Round, columns: Columns, t: int) -> None:
@@ -113,8 +138,7 @@ def _check_outcomes(examined: Subject[Environment]) -> None:
 
 def _facts(played: list[tuple[Round, Indices, Outcome]]) -> list[list[Any]]:
     return [
-        [r.candidates.contexts, r.candidates.arms, choice, outcome.rewards, np.float64(outcome.regret)]
-        for r, choice, outcome in played
+        [*_shown(r), choice, outcome.rewards, np.float64(outcome.regret)] for r, choice, outcome in played
     ]
 
 
@@ -131,7 +155,7 @@ def _check_same_rounds(examined: Subject[Environment]) -> None:
     differing = [t for t, (a, b) in enumerate(zip(first, second, strict=True), 1) if not same(a[:2], b[:2])]
     examined.require(
         not differing,
-        "players who choose differently meet the same candidates",
+        "agents that choose differently are shown the same candidates",
         f"those of round {differing[:1]} differ",
     )
 
@@ -156,7 +180,7 @@ def _check_bad_choice(examined: Subject[Environment]) -> None:
         examined.require(
             same([mine.rewards, mine.regret], [others.rewards, others.regret]),
             "a refused choice leaves the environment unchanged",
-            "the next outcome differs from that of an environment that was spared",
+            "the next outcome differs from that of an environment without it",
         )
         _refused(examined, environment, choice, "a second choice in one round")
 
@@ -173,7 +197,7 @@ def _refused(examined: Subject[Environment], environment: Environment, choice: I
 
 
 def _check_loop(examined: Subject[Environment]) -> None:
-    """The round of the game works with an agent of ours, late feedback included."""
+    """Rounds can be played with an agent of this package, late feedback included."""
     agent, environment = Uniform(seed=0), examined.make()
     rewards: list[Floats] = [play_round(agent, environment)[1].rewards for _ in range(examined.size)]
     examined.require(
@@ -186,6 +210,7 @@ _CONTRACTS: dict[str, Callable[[Subject[Environment]], None]] = {
     "outcomes": _check_outcomes,
     "seed": _check_seed,
     "same_rounds": _check_same_rounds,
+    "repeated_rounds": _check_repeated_rounds,
     "bad_choice": _check_bad_choice,
     "loop": _check_loop,
 }

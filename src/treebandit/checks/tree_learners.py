@@ -26,7 +26,7 @@ def check_tree_learner(
 
     learner: one, or a class or function that returns one.
     rows: how many rows to grow trees on.
-    skip: names of contracts that shall not hold: 'predictions', 'seed', 'description', 'missing_values',
+    skip: names of contracts that are not promised: 'predictions', 'seed', 'description', 'missing_values',
         'little_data', 'counts', 'statistics'.
     """
     run(_CONTRACTS, subject(learner, method="fit", size=rows), skip)

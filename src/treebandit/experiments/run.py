@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from treebandit.core import Agent, Candidates, Environment, Floats, Indices, play_round
-from treebandit.errors import NotFittedError, StudyError
+from treebandit.errors import NoEstimateError, NotFittedError, StudyError
 from treebandit.experiments.build import build_agent, build_environment
 from treebandit.experiments.records import SCHEMA, RunRecord
 from treebandit.experiments.spec import RunSpec
@@ -145,7 +145,7 @@ def final_estimates(agent: Agent, environment: Environment) -> Floats | None:
     means = np.full(int(arms.max()) + 1, np.nan)
     try:
         means[arms] = estimate(candidates).mean
-    except NotFittedError:
+    except (NoEstimateError, NotFittedError):
         return None
     return means
 

@@ -1,0 +1,117 @@
+"""Rounds that agents are checked on, and what their contracts share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from treebandit.checks.contracts import Subject, same
+from treebandit.core import Agent, Candidates, Columns, Floats
+from treebandit.errors import ArmsError, CheckError, NoEstimateError, NotFittedError
+
+ARMS, FEATURES = 3, 4
+
+
+class Problem:
+    """Rounds to decide: one context for labelled arms, or arms told apart by their features alone."""
+
+    def __init__(self, seed: int, *, with_arms: bool) -> None:
+        self._random = np.random.default_rng(seed)
+        self._with_arms = with_arms
+        self._columns = Columns.numeric(FEATURES)
+
+    def candidates(self, n: int = ARMS, *, first_arm: int = 0) -> Candidates:
+        """`n` candidates with a context of their own each, or one that all share."""
+        if not self._with_arms:
+            contexts = self._random.uniform(-1.0, 1.0, (n, FEATURES)).astype(np.float32)
+            return Candidates(contexts, None, self._columns)
+        row = self._random.uniform(-1.0, 1.0, FEATURES).astype(np.float32)
+        arms = np.arange(first_arm, first_arm + n, dtype=np.intp)
+        return Candidates(np.repeat(row[None], n, axis=0), arms, self._columns)
+
+    def rewards(self, chosen: Candidates) -> Floats:
+        """A noisy number for each chosen row."""
+        arms = np.zeros(len(chosen)) if chosen.arms is None else chosen.arms
+        means = np.where(chosen.contexts[:, 0] > 0, 1.0, 0.2 * (arms % 3))
+        return np.asarray(means + 0.3 * self._random.standard_normal(len(chosen)), np.float32).astype(
+            np.float64
+        )
+
+
+def accepts_arms(examined: Subject[Agent]) -> bool:
+    """Whether to examine it with labelled arms; where it refuses them it must do without."""
+    refusals = []
+    for with_arms in (True, False):
+        agent, problem = examined.make(), Problem(0, with_arms=with_arms)
+        try:
+            play(examined, agent, problem, 2)
+        except ArmsError as refusal:
+            refusals.append(str(refusal))
+            continue
+        return with_arms
+    raise CheckError(
+        f"{examined.name}: an agent takes candidates with arms or without, but: {'; '.join(refusals)}"
+    )
+
+
+def play(
+    examined: Subject[Agent],
+    agent: Agent,
+    problem: Problem,
+    rounds: int,
+    *,
+    scale: float = 1.0,
+    shift: float = 0.0,
+) -> list[Floats]:
+    """Play on and return the scores of every round, which alone make the choices; rewards are scaled and shifted."""
+    seen = []
+    for _ in range(rounds):
+        candidates = problem.candidates()
+        seen.append(scored(examined, agent, candidates))
+        chosen = candidates[np.array([int(seen[-1].argmax())])]
+        agent.learn(chosen, shift + scale * problem.rewards(chosen))
+    return seen
+
+
+def goes_on_alike(examined: Subject[Agent], agent: Agent, other: Agent, with_arms: bool) -> bool:
+    """Whether two agents estimate and score the same, now and while both learn the same; both are left as they are."""
+    one, two = deepcopy(agent), deepcopy(other)
+    probe = Problem(16, with_arms=with_arms).candidates()
+    return same(estimated(one, probe), estimated(two, probe)) and same(
+        *(play(examined, a, Problem(8, with_arms=with_arms), 4) for a in (one, two))
+    )
+
+
+def scored(examined: Subject[Agent], agent: Agent, candidates: Candidates) -> Floats:
+    """The agent's scores, after a look at their shape and values."""
+    scores = np.asarray(agent.score(candidates))
+    contract = "score returns one finite number per candidate"
+    examined.require(
+        scores.shape == (len(candidates),), contract, f"{len(candidates)} candidates got shape {scores.shape}"
+    )
+    kept = scores.dtype.kind == "f" and np.isfinite(scores).all()
+    examined.require(kept, contract, f"it returned {scores.tolist()}")
+    return scores
+
+
+def experienced(examined: Subject[Agent]) -> Iterator[tuple[Agent, bool]]:
+    """A new agent, and one that has played; with them, whether rows have arms."""
+    with_arms = accepts_arms(examined)
+    yield examined.make(), with_arms
+    agent = examined.make()
+    play(examined, agent, Problem(1, with_arms=with_arms), examined.size)
+    yield agent, with_arms
+
+
+def estimated(agent: Any, candidates: Candidates) -> Any:
+    """The agent's estimate as arrays, None where it has none to give."""
+    if not hasattr(agent, "estimate"):
+        return None
+    try:
+        estimate = agent.estimate(candidates)
+    except (NoEstimateError, NotFittedError):
+        return None
+    return [estimate.mean, estimate.variance, estimate.count]
