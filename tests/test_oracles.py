@@ -274,6 +274,8 @@ def test_assignment_takes_infinite_scores():
     oracle = Assignment("aabb", "xyxy")
     assert oracle([9.0, 0.0, np.inf, 9.0]).tolist() == [1, 2]
     assert oracle([9.0, 0.0, -np.inf, -9.0]).tolist() == [0, 3]
+    assert oracle([1e308, 0.0, 0.0, 1e308]).tolist() == [0, 3]
+    assert oracle([1e308, np.inf, np.inf, 1e308]).tolist() == [1, 2]
     with pytest.raises(ShapeError, match="lefts"):
         Assignment("ab", "x")
 

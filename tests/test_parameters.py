@@ -63,6 +63,6 @@ def test_seeds_words_and_text():
     for kind in ("c", None, 3, ["a"], np.array(["a", "b"])):
         with pytest.raises(ParameterError, match="kind is .*; give one of a, b"):
             check_choice("kind", kind, ("a", "b"))
-    for text in ("", None, 3, b"y", ["y"]):
+    for text in ("", "a\0", None, 3, b"y", ["y"]):
         with pytest.raises(ParameterError, match="label is .*; give text"):
             check_text("label", text)

@@ -147,8 +147,7 @@ def choose_with(oracle: Oracle, scores: Floats, random: np.random.Generator | No
             f"oracle is {what}; give an object such as TopK(2), or a function from scores to rows"
         )
     function = oracle if isinstance(oracle, _FUNCTIONS) else type(oracle).__call__
-    with_random = random is not None and _takes_random(function)
-    rows = oracle(scores, random=random) if with_random else oracle(scores)
+    rows = oracle(scores, random=random) if _takes_random(function) else oracle(scores)
     return checked_rows(rows, len(scores), what="the oracle returned")
 
 

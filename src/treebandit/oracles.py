@@ -22,6 +22,9 @@ from treebandit.parameters import check_number
 
 __all__ = ["Assignment", "ShortestPath", "TopK", "best_arm"]
 
+#: Pairs of greater scores are scaled down, so that their totals stay finite.
+_LARGEST_SCORE = 1e290
+
 
 def best_arm(scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
     """The one row of greatest score, (1,); of equals a uniform draw from `random`, else the first."""
@@ -185,7 +188,8 @@ class ShortestPath:
         start, end = distances[self._heads], distances[self._tails]
         # Where a cost is lost in rounding, start equals end: such edges are left to Dijkstra's own tree (-1), since
         # drawn ones might form a circle.
-        places = np.flatnonzero((start + costs <= end * (1 + 1e-12)) & (start < end))
+        with np.errstate(over="ignore"):
+            places = np.flatnonzero((start + costs <= end * (1 + 1e-12)) & (start < end))
         last = np.full(self._nodes, -1, dtype=np.intp)
         last[self._tails[places]] = places
         if len(places) > np.count_nonzero(last >= 0):
@@ -267,13 +271,12 @@ class Assignment:
 
 
 def _without_infinity(values: Floats, picks: int) -> Floats:
-    """Scores with +inf lowered to a number that still outweighs any `picks` finite scores."""
-    infinite = values == np.inf
-    if not infinite.any():
-        return values
-    finite = values[np.isfinite(values)]
-    span = float(np.abs(finite).max()) if finite.size else 1.0
-    return np.where(infinite, 2.0 * (picks + 1) * (span + 1.0), values)
+    """Scores with +inf lowered to a number that outweighs any `picks` finite scores, and sums that do not overflow."""
+    finite = np.abs(values[np.isfinite(values)])
+    span = float(finite.max(initial=1.0))
+    if span > _LARGEST_SCORE:
+        values, span = values * (_LARGEST_SCORE / span), _LARGEST_SCORE
+    return np.where(values == np.inf, 2.0 * (picks + 1) * (span + 1.0), values)
 
 
 def _as_list(name: str, nodes: Iterable[Hashable]) -> list[Any]:

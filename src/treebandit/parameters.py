@@ -60,6 +60,6 @@ def check_seed(value: Any) -> None:
 
 
 def check_text(name: str, value: Any, *, optional: bool = False) -> None:
-    """Raise unless `value` is text that is not empty."""
-    if not ((isinstance(value, str) and value) or (value is None and optional)):
+    """Raise unless `value` is text that is not empty and could name a file."""
+    if not ((isinstance(value, str) and value and "\0" not in value) or (value is None and optional)):
         raise ParameterError(f"{name} is {reprlib.repr(value)}; give text{' or None' if optional else ''}")

@@ -231,7 +231,11 @@ def _place(kind: str, name: str, names: tuple[str, ...]) -> int:
 
 def _check_network(network: RoadNetwork) -> None:
     """Raise a RoadsError where arrays do not fit each other, or hold what no road can have."""
-    n, m, rows = len(network.node_names), len(network.edge_names), len(network.times)
+    for name in ("node_names", "edge_names", "road_types"):
+        if not isinstance(getattr(network, name), tuple | list):
+            raise RoadsError(f"{name} is {reprlib.repr(getattr(network, name))}; give a tuple of names")
+    n, m = len(network.node_names), len(network.edge_names)
+    rows = network.times.size if isinstance(network.times, np.ndarray) else 0
     if not m:
         raise RoadsError("a road network without edges; give at least one")
     shapes = {

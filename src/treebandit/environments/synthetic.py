@@ -17,6 +17,8 @@ from treebandit.parameters import check_choice, check_number, check_seed
 PROBLEMS = ("linear", "interactions")
 REWARDS = ("binary", "continuous")
 DRIFT_PERIOD = 2_000
+#: The contexts of one round have at most so many numbers.
+MOST_NUMBERS = 10**7
 
 
 class _KnownTruth(OneRoundAtATime):
@@ -74,6 +76,7 @@ class Synthetic(_KnownTruth):
         check_choice("problem", self.problem, PROBLEMS)
         check_number("drift", self.drift)
         _check_counts(arms=self.arms, features=self.features, informative=self.informative)
+        _check_size(arms=self.arms, features=self.features)
         if self.informative > min(self.features, 16):
             raise ParameterError(
                 f"informative is {self.informative}; give at most 16 and at most features={self.features}"
@@ -142,6 +145,7 @@ class DescribedArms(_KnownTruth):
             features=self.features,
             arm_features=self.arm_features,
         )
+        _check_size(arms=self.arms, features=self.features + self.arm_features)
         if not self.slots <= self.offered <= self.arms:
             raise ParameterError(
                 f"slots={self.slots}, offered={self.offered}, arms={self.arms}; none may exceed the next"
@@ -175,12 +179,20 @@ def _check_counts(**counts: int) -> None:
         check_number(name, count, least=1, whole=True)
 
 
+def _check_size(*, arms: int, features: int) -> None:
+    if arms * features > MOST_NUMBERS:
+        raise ParameterError(f"{arms} arms of {features} features need too much memory; give fewer")
+
+
 def _features(given: Any, shape: tuple[int | None, ...]) -> Features:
     """Contexts as float32 of this shape, None for any number of rows."""
     try:
-        contexts = np.asarray(given, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"contexts cannot be read as numbers ({error}); give an array") from error
+        contexts = np.asarray(given)
+    except ValueError as error:
+        raise ShapeError(f"contexts cannot be read as an array: {error}") from error
+    if contexts.dtype.kind not in "fiub":
+        raise InputError(f"contexts of type {contexts.dtype}; give numbers")
     if contexts.ndim != len(shape) or contexts.shape[-1] != shape[-1]:
         raise ShapeError(f"contexts of shape {contexts.shape}; expected {shape[-1]} features")
-    return contexts
+    with np.errstate(over="ignore"):
+        return contexts.astype(np.float32, copy=False)
