@@ -100,6 +100,8 @@ def test_drift_moves_the_contexts():
         (Synthetic, {"noise": np.nan}),
         (Synthetic, {"drift": None}),
         (Synthetic, {"drift": np.inf}),
+        (Synthetic, {"drift": 1e300}),
+        (Synthetic, {"noise": 1e300}),
         (Synthetic, {"seed": "abc"}),
         (Synthetic, {"change_every": "often"}),
         (Synthetic, {"arms": 10**30}),

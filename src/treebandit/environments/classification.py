@@ -41,7 +41,7 @@ class Classification(OneRoundAtATime):
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_number("gaussian_noise", self.gaussian_noise, least=0)
+        check_number("gaussian_noise", self.gaussian_noise, least=0, most=1e12)
         check_number("flip_noise", self.flip_noise, least=0, most=0.5)
         check_seed(self.seed)
         table = self._table()

@@ -19,6 +19,8 @@ REWARDS = ("binary", "continuous")
 DRIFT_PERIOD = 2_000
 #: The contexts of one round have at most so many numbers.
 MOST_NUMBERS = 10**7
+#: Greatest noise and drift: contexts and rewards stay far from the limits of 32 bits.
+LARGEST = 1e12
 
 
 class _KnownTruth(OneRoundAtATime):
@@ -26,7 +28,7 @@ class _KnownTruth(OneRoundAtATime):
 
     def _begin(self, *, rewards: str, noise: float, seed: int | None) -> np.random.Generator:
         check_choice("rewards", rewards, REWARDS)
-        check_number("noise", noise, least=0)
+        check_number("noise", noise, least=0, most=LARGEST)
         check_seed(seed)
         streams = np.random.SeedSequence(seed).spawn(4)
         truth, self._stream, self._luck, self._ties = (np.random.default_rng(stream) for stream in streams)
@@ -74,7 +76,7 @@ class Synthetic(_KnownTruth):
 
     def __post_init__(self) -> None:
         check_choice("problem", self.problem, PROBLEMS)
-        check_number("drift", self.drift)
+        check_number("drift", self.drift, least=-LARGEST, most=LARGEST)
         _check_counts(arms=self.arms, features=self.features, informative=self.informative)
         _check_size(arms=self.arms, features=self.features)
         if self.informative > min(self.features, 16):
