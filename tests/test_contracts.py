@@ -1,6 +1,6 @@
-"""Every exported agent, environment and tree learner keeps the public contracts.
+"""Every registered agent, environment and tree learner keeps the public contracts.
 
-The export lists are the registry: whoever adds a class there adds a recipe here.
+Whoever adds a class to the registry adds a recipe here.
 """
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from treebandit import agents, environments, trees
 from treebandit.agents import LinUCB
 from treebandit.checks import check_agent, check_environment, check_tree_learner
+from treebandit.registry import registered
 from treebandit.trees import ExtraTrees, HistogramForest, LightGBMTrees, RandomForestTrees, XGBoostTrees
 
 BOOSTED, BAGGED = XGBoostTrees(n_trees=10, max_depth=3), RandomForestTrees(n_trees=10, max_depth=3)
@@ -87,7 +88,6 @@ LEARNERS = {
 NOT_YET = ("arm_names",)
 #: Linear agents, and what stands on them, do not yet prepare their learning nor standardise rewards.
 NOT_YET_LINEAR = ("interruptions", "reward_units")
-NOT_LEARNERS = {"Forest", "LeafStatistics", "TreeEnsembleRegressor", "TreeLearner"}
 
 
 def cases(exported, recipes):
@@ -103,22 +103,20 @@ def needs_recipe(name, recipe, table):
         pytest.fail(f"{name} is exported, but nobody has said how to examine it; give it a recipe in {table}")
 
 
-@pytest.mark.parametrize(("name", "recipe"), cases([n for n in agents.__all__ if n != "BaseAgent"], AGENTS))
+@pytest.mark.parametrize(("name", "recipe"), cases(registered("agent"), AGENTS))
 def test_agents(name, recipe):
     needs_recipe(name, recipe, "AGENTS")
     linear = name in ("EpsilonGreedy", "LinTS", "LinUCB")
     check_agent(getattr(agents, name)(**recipe), skip=NOT_YET + (NOT_YET_LINEAR if linear else ()))
 
 
-@pytest.mark.parametrize(("name", "recipe"), cases(environments.__all__, ENVIRONMENTS))
+@pytest.mark.parametrize(("name", "recipe"), cases(registered("environment"), ENVIRONMENTS))
 def test_environments(name, recipe):
     needs_recipe(name, recipe, "ENVIRONMENTS")
     check_environment(lambda: recipe(getattr(environments, name)))
 
 
-@pytest.mark.parametrize(
-    ("name", "recipe"), cases([n for n in trees.__all__ if n not in NOT_LEARNERS], LEARNERS)
-)
+@pytest.mark.parametrize(("name", "recipe"), cases(registered("tree learner"), LEARNERS))
 def test_tree_learners(name, recipe):
     needs_recipe(name, recipe, "LEARNERS")
     arguments, not_promised = recipe

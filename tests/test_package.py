@@ -1,6 +1,10 @@
-"""What the package shows of itself, and what importing it costs."""
+"""What the package shows of itself, and what importing it costs.
+
+Type checkers read the names from stubs made from the registry. To write them anew: python tests/test_package.py
+"""
 
 import ast
+import inspect
 import subprocess
 import sys
 from importlib import import_module
@@ -9,12 +13,40 @@ from pathlib import Path
 import pytest
 
 import treebandit
-from treebandit import errors
+from treebandit import errors, registry
 
-ROOMS = ["agents", "datasets", "environments", "experiments", "reports", "trees"]
+SUBPACKAGES = ("agents", "checks", "datasets", "environments", "experiments", "reports", "trees")
+PACKAGES = ("treebandit", *(f"treebandit.{each}" for each in SUBPACKAGES))
 
 
-@pytest.mark.parametrize("name", ["treebandit", *(f"treebandit.{room}" for room in ROOMS)])
+def stub_path(package):
+    return Path(import_module(package).__file__).with_suffix(".pyi")
+
+
+def stub(package):
+    """What a type checker is told of a package: where each public name comes from."""
+    homes = registry.public_names(package)
+    lines = [f"from {home} import {name} as {name}" for name, home in homes.items()]
+    lines.sort(key=lambda line: (line.split()[1], line.split()[3]))
+    if package == "treebandit":
+        lines += ["", "__version__: str"]
+    return "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_type_checkers_are_told_what_the_registry_says(package):
+    assert stub_path(package).read_text() == stub(package)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_class_and_function_is_registered_under_the_module_that_defines_it(package):
+    for name, home in registry.public_names(package).items():
+        value = getattr(import_module(home), name)
+        if isinstance(value, type) or inspect.isfunction(value):
+            assert value.__module__ == home, name
+
+
+@pytest.mark.parametrize("name", PACKAGES)
 def test_every_exported_name_is_there_and_documented(name):
     package = import_module(name)
     for exported in package.__all__:
@@ -88,3 +120,8 @@ def test_nothing_runs_at_import():
 
 def source_files():
     return sorted(Path(treebandit.__file__).parent.rglob("*.py"))
+
+
+if __name__ == "__main__":
+    for each in PACKAGES:
+        stub_path(each).write_text(stub(each))

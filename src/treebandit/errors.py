@@ -6,7 +6,8 @@ TreebanditError
 │   ├── ArmsError              arm labels are missing, or were not wanted before
 │   ├── ParameterError         a constructor argument out of range or unknown
 │   ├── ChoiceError            rows that cannot be chosen, from an oracle of one's own or given to an environment
-│   └── RoundError             a choice without a round: `pull` before `observe`, or twice
+│   ├── RoundError             a choice without a round: `pull` before `observe`, or twice
+│   └── DescriptionError       an object that cannot be described, or a description that names what is not known
 ├── NotFittedError             asked for an estimate before anything was learned
 ├── NoEstimateError            asked for an estimate of an agent that never has one
 ├── NoFeasibleChoiceError      an oracle has nothing to choose from, or no path leads to the target
@@ -23,6 +24,7 @@ __all__ = [
     "CheckError",
     "ChoiceError",
     "DataError",
+    "DescriptionError",
     "InputError",
     "MissingExtraError",
     "NoEstimateError",
@@ -64,6 +66,10 @@ class ChoiceError(InputError):
 
 class RoundError(InputError):
     """An environment was given a choice without a round."""
+
+
+class DescriptionError(InputError):
+    """An object cannot be described by plain values, or a description names a class or argument that is not known."""
 
 
 class NotFittedError(TreebanditError):

@@ -1,9 +1,9 @@
 import pytest
 import toys
 
-from treebandit.environments import Classification, Delayed
+from treebandit.environments import Classification, Delayed, Navigation
 from treebandit.errors import StudyError
-from treebandit.experiments.build import build_agent, build_environment, check_table, find_class
+from treebandit.experiments.build import build_agent, build_environment, check_table
 from treebandit.experiments.spec import load_study, shipped_studies
 
 
@@ -51,6 +51,12 @@ def test_environments_by_name_and_delayed():
         (agent(**{"class": "nowhere:Agent"}), "no module 'nowhere'"),
         (agent(**{"class": "toys:Nobody"}), "module 'toys' has no class 'Nobody'"),
         (agent(**{"class": 3}), "class is 3"),
+        ({"name": "A", "class": "TEUCB", "exploration": "much"}, "exploration is 'much'; expected a number"),
+        (
+            {"name": "A", "class": "TEUCB", "trees": {"class": "Uniform"}, "rebuild": 3},
+            "rebuild is 3; expected text",
+        ),
+        ({"name": "A", "class": "EpsilonGreedy", "agent": 5}, "expected an object that names its class"),
         (agent(batch=3), "belongs to the environment"),
     ],
 )
@@ -59,8 +65,12 @@ def test_wrong_tables(table, message):
         check_table(table, "agent")
 
 
-def test_the_export_lists_are_the_registry():
-    assert find_class("Classification") is Classification
+def test_only_registered_classes_are_built_from_foreign_tables():
+    table = {"name": "m", "class": "Navigation", "start": "B2", "end": "K3", "roads": "small-town"}
+    assert isinstance(build_environment(table, seed=0, foreign=True), Navigation)
+    for change in ({"class": "toys:Part"}, {"closures": {"class": "toys:Part"}}):
+        with pytest.raises(StudyError, match="'toys:Part' is no class of treebandit"):
+            build_environment({**table, **change}, seed=0, foreign=True)
 
 
 @pytest.mark.parametrize("name", shipped_studies())

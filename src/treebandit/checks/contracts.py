@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from treebandit.agents import saving
+from treebandit import registry
 from treebandit.errors import CheckError, MissingExtraError, ParameterError
 from treebandit.parameters import check_number
 
@@ -81,13 +81,14 @@ def check_description(examined: Subject[Any]) -> None:
     contract = "constructor arguments describe an object completely"
     examined.require(dataclasses.is_dataclass(made), contract, "it is not a dataclass, so they are not known")
     try:
-        rebuilt = saving.build(json.loads(json.dumps(saving.describe(made))))
+        description = json.loads(json.dumps(registry.describe(made)))
+        rebuilt = registry.build(description, classes=registry.classes_in(made))
     except Exception as error:
         raise CheckError(
             f"{examined.name}: {contract}, but rebuilding from them ended in {error!r}"
         ) from error
     examined.require(type(rebuilt) is type(made), contract, f"a {type(rebuilt).__name__} came out of them")
-    before, after = saving.describe(made), saving.describe(rebuilt)
+    before, after = registry.describe(made), registry.describe(rebuilt)
     examined.require(before == after, contract, f"{before} became {after}")
     again = examined.make()
     examined.require(

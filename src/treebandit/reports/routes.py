@@ -14,7 +14,7 @@ from treebandit.core import Floats
 from treebandit.environments.navigation import FINAL_TIME, Navigation
 from treebandit.environments.travel_times import DAY
 from treebandit.errors import InputError, RoadsError, StudyError
-from treebandit.experiments.build import build_environment, find_class
+from treebandit.experiments.build import build_environment
 from treebandit.experiments.records import read_record, record_path
 from treebandit.reports.palette import in_order
 from treebandit.reports.summary import Results
@@ -70,7 +70,7 @@ def route_maps(results: Results) -> tuple[list[RouteMap], list[str]]:
             break
         try:
             maps.append(_route_map(results, name, runs))
-        except (RoadsError, InputError) as error:
+        except (RoadsError, InputError, StudyError) as error:
             troubles.setdefault(str(error), name)
     told = [f"No map of {name}: {trouble}." for trouble, name in troubles.items()]
     if len(maps) == MOST_MAPS < len(groups):
@@ -83,7 +83,7 @@ def _problems(runs: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     for (name,), group in runs.filter(pl.col("varied").is_null()).group_by(
         "environment", maintain_order=True
     ):
-        if _is_navigation(_table(group)):
+        if _table(group).get("class") == Navigation.__name__:
             yield str(name), group
 
 
@@ -92,15 +92,8 @@ def _table(runs: pl.DataFrame) -> dict[str, Any]:
     return table
 
 
-def _is_navigation(table: dict[str, Any]) -> bool:
-    try:
-        return find_class(table.get("class")) is Navigation
-    except (ImportError, StudyError):  # a class from elsewhere that this machine lacks
-        return False
-
-
 def _route_map(results: Results, name: str, runs: pl.DataFrame) -> RouteMap:
-    problem = build_environment(_table(runs), seed=0, delayed=False)
+    problem = build_environment(_table(runs), seed=0, delayed=False, foreign=True)
     assert isinstance(problem, Navigation)
     optimal = np.zeros(len(problem.network))
     for time in np.arange(_TIMES_OF_DAY) * DAY / _TIMES_OF_DAY:

@@ -1,0 +1,15 @@
+from treebandit.agents.bandit_forest import BanditForest as BanditForest
+from treebandit.agents.base import BaseAgent as BaseAgent
+from treebandit.agents.default import Bandit as Bandit
+from treebandit.agents.linear import LinTS as LinTS
+from treebandit.agents.linear import LinUCB as LinUCB
+from treebandit.agents.neural import NeuralTS as NeuralTS
+from treebandit.agents.neural import NeuralUCB as NeuralUCB
+from treebandit.agents.simple import EpsilonGreedy as EpsilonGreedy
+from treebandit.agents.simple import UCB1 as UCB1
+from treebandit.agents.simple import UCB1Normal as UCB1Normal
+from treebandit.agents.simple import UCB1Tuned as UCB1Tuned
+from treebandit.agents.simple import Uniform as Uniform
+from treebandit.agents.tree_bootstrap import TreeBootstrap as TreeBootstrap
+from treebandit.agents.tree_ensemble import TETS as TETS
+from treebandit.agents.tree_ensemble import TEUCB as TEUCB

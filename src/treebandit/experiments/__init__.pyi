@@ -1,0 +1,13 @@
+from treebandit.experiments.events import Event as Event
+from treebandit.experiments.records import RunRecord as RunRecord
+from treebandit.experiments.records import load_plan as load_plan
+from treebandit.experiments.records import load_records as load_records
+from treebandit.experiments.records import load_runs as load_runs
+from treebandit.experiments.records import read_record as read_record
+from treebandit.experiments.records import write_record as write_record
+from treebandit.experiments.run import play as play
+from treebandit.experiments.spec import RunSpec as RunSpec
+from treebandit.experiments.spec import Study as Study
+from treebandit.experiments.spec import load_study as load_study
+from treebandit.experiments.spec import shipped_studies as shipped_studies
+from treebandit.experiments.study import execute as execute

@@ -1,0 +1,327 @@
+"""Every public name, written once, and objects as plain descriptions: for saved files, studies and the service.
+
+What ships is one line in `_PUBLIC`. A description is made of JSON values; an object in it is {"class": its name, and
+its constructor arguments}. Only registered classes and those that the caller hands over can be built from one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import reprlib
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from treebandit.errors import DescriptionError
+
+Kind = Literal["agent", "tree learner", "environment", "oracle"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_PACKAGE = "treebandit"
+_CLASS = "class"
+#: Kind -> module -> names. Without a kind: public, but not to be named in files and studies.
+_PUBLIC: dict[Kind | None, dict[str, str]] = {
+    "agent": {
+        "agents.bandit_forest": "BanditForest",
+        "agents.default": "Bandit",
+        "agents.linear": "LinTS LinUCB",
+        "agents.neural": "NeuralTS NeuralUCB",
+        "agents.simple": "EpsilonGreedy UCB1 UCB1Normal UCB1Tuned Uniform",
+        "agents.tree_bootstrap": "TreeBootstrap",
+        "agents.tree_ensemble": "TETS TEUCB",
+    },
+    "tree learner": {
+        "trees.histogram_forest": "HistogramBoosting HistogramForest",
+        "trees.lightgbm_trees": "LightGBMTrees",
+        "trees.sklearn_trees": "DecisionTreeTrees ExtraTrees RandomForestTrees",
+        "trees.xgboost_trees": "XGBoostTrees",
+    },
+    "environment": {
+        "environments.classification": "Classification",
+        "environments.delayed": "Delayed",
+        "environments.navigation": "Navigation",
+        "environments.synthetic": "DescribedArms Synthetic",
+    },
+    "oracle": {
+        "oracles": "Assignment ShortestPath TopK best_arm",
+    },
+    None: {
+        "agents.base": "BaseAgent",
+        "checks.agents": "check_agent",
+        "checks.environments": "check_environment",
+        "checks.tree_learners": "check_tree_learner",
+        "core": "Agent Candidates Columns Environment Estimate Feedback Oracle Outcome Round play_round",
+        "datasets.catalogue": "CATALOGUE DataSet load",
+        "datasets.labelled": "LabelledTable read_labelled",
+        "experiments.events": "Event",
+        "experiments.records": "RunRecord load_plan load_records load_runs read_record write_record",
+        "experiments.run": "play",
+        "experiments.spec": "RunSpec Study load_study shipped_studies",
+        "experiments.study": "execute",
+        "reports.figures": "write_figures",
+        "reports.markdown": "as_markdown",
+        "reports.page": "write_page",
+        "reports.paper": "paper_table",
+        "reports.routes": "route_maps",
+        "reports.summary": "Results as_json read_results summarise",
+        "reports.table": "print_table",
+        "trees.forest": "Forest TreeLearner",
+        "trees.leaf_statistics": "LeafStatistics",
+        "trees.regressor": "TreeEnsembleRegressor",
+    },
+}
+#: Names of these packages are asked for there, not in `treebandit` itself.
+_APART = ("datasets", "environments", "experiments", "reports")
+
+Exports = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
+#: Classes of one's own: by themselves, or by the name that a description has for them.
+Classes = Iterable[type] | Mapping[str, Callable[..., Any]]
+
+
+def public_names(package: str = _PACKAGE) -> dict[str, str]:
+    """The public names of a package, and the module that each is defined in."""
+    inside = package.removeprefix(_PACKAGE).removeprefix(".")
+    found = {}
+    for modules in _PUBLIC.values():
+        for module, names in modules.items():
+            top = module.partition(".")[0]
+            if top == inside or (not inside and top not in _APART):
+                found.update(dict.fromkeys(names.split(), f"{_PACKAGE}.{module}"))
+    return dict(sorted(found.items()))
+
+
+def exports(package: str) -> Exports:
+    """A package's `__all__`, `__getattr__` and `__dir__` (PEP 562): a name loads its module when first asked for."""
+    homes = public_names(package)
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*homes, *vars(sys.modules[package])})
+
+    return list(homes), get, names
+
+
+def registered(kind: Kind) -> dict[str, str]:
+    """What descriptions may name of this kind: name -> module."""
+    return {name: f"{_PACKAGE}.{module}" for module, names in _PUBLIC[kind].items() for name in names.split()}
+
+
+def class_name(kind: Any) -> str:
+    """What a description calls a class or function: its registered name, or "module:Class"."""
+    for each in KINDS:
+        if registered(each).get(kind.__qualname__) == kind.__module__:
+            return str(kind.__qualname__)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def find(
+    name: Any, *, classes: Classes = (), kinds: Iterable[Kind] = KINDS, where: str = "description"
+) -> Callable[..., Any]:
+    """The class that a description names: one of `classes`, or a registered one of these kinds."""
+    own = _by_name(classes)
+    if isinstance(name, str):
+        homes = {each: home for kind in kinds for each, home in registered(kind).items()}
+        if name in homes:
+            found: Callable[..., Any] = getattr(import_module(homes[name]), name)
+            return found
+        # A script that has become a module since, or the other way round, still knows the class by its last name.
+        alike = {given for other, given in own.items() if ":" in name and _last(other) == _last(name)}
+        if name in own or len(alike) == 1:
+            return own.get(name) or alike.pop()
+        if ":" in name:
+            raise DescriptionError(
+                f"{where}: {_short(name)} is no class of treebandit; if you trust it, import it and hand it over: "
+                f"classes=[{_last(name)[:40]}]"
+            )
+        known = ", ".join(sorted([*homes, *own]))
+        raise DescriptionError(
+            f'{where}: no class {_short(name)}; give one of your own as "package.module:Class", or one of {known}'
+        )
+    raise DescriptionError(f'{where}: class is {_short(name)}; give a name such as "TEUCB"')
+
+
+def describe(thing: Any) -> Any:
+    """The plain description of an object (a dataclass or a registered function), or of values that hold some."""
+    try:
+        return _described(thing, type(thing).__name__)
+    except RecursionError as error:
+        raise DescriptionError(f"{type(thing).__name__} holds itself; give it parts of their own") from error
+
+
+def build(
+    description: Any,
+    *,
+    classes: Classes = (),
+    kinds: Iterable[Kind] = KINDS,
+    where: str = "description",
+    dry: bool = False,
+) -> Any:
+    """The object that a description describes.
+
+    classes: classes of one's own that it may name; by default only registered ones. kinds: which of those.
+    where: what the description is, for messages. dry: check names and arguments, and call no constructor.
+    """
+    rules = _Rules(_by_name(classes), tuple(kinds), dry)
+    try:
+        return _built(description, where, rules)
+    except RecursionError as error:
+        raise DescriptionError(f"{where}: too many objects in one another") from error
+
+
+def classes_in(thing: Any) -> list[type]:
+    """The classes of an object and of all objects in its arguments, in the order of its description."""
+    if _is_object(thing):
+        return [type(thing), *(kind for field in _arguments(thing) for kind in classes_in(field[1]))]
+    parts = thing.values() if isinstance(thing, Mapping) else thing if isinstance(thing, list | tuple) else ()
+    return [kind for part in parts for kind in classes_in(part)]
+
+
+def _described(thing: Any, where: str) -> Any:
+    if _is_object(thing):
+        inner = {name: _described(value, f"{where}, {name}") for name, value in _arguments(thing)}
+        return {_CLASS: class_name(type(thing)), **inner}
+    if isinstance(thing, Mapping):
+        if wrong := [key for key in thing if not isinstance(key, str)]:
+            raise DescriptionError(f"{where}: the key {_short(wrong[0])} is no text; use names as keys")
+        return {_escaped(key): _described(value, where) for key, value in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [_described(value, where) for value in thing]
+    if isinstance(thing, os.PathLike):
+        return os.fspath(thing)
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return thing
+    if callable(getattr(thing, "tolist", None)):  # arrays and numbers of numpy
+        return _described(thing.tolist(), where)
+    if isinstance(thing, types.FunctionType) and ":" not in class_name(thing):
+        return {_CLASS: class_name(thing)}
+    raise DescriptionError(
+        f"{where} is {_short(thing)}, neither a plain value nor a dataclass, and cannot be written down; "
+        "make it a dataclass whose fields are its arguments"
+    )
+
+
+def _is_object(thing: Any) -> bool:
+    return dataclasses.is_dataclass(thing) and not isinstance(thing, type)
+
+
+def _arguments(thing: Any) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(thing, field.name)) for field in dataclasses.fields(thing) if field.init]
+
+
+def _escaped(key: str) -> str:
+    """A key of somebody's mapping, in such a way that it cannot be taken for the name of a class."""
+    return f"${key}" if key == _CLASS or key.startswith("$") else key
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rules:
+    classes: dict[str, Callable[..., Any]]
+    kinds: tuple[Kind, ...]
+    dry: bool
+
+
+def _built(description: Any, where: str, rules: _Rules) -> Any:
+    if isinstance(description, Mapping):
+        if _CLASS in description:
+            return _built_object(description, where, rules)
+        return {str(key).removeprefix("$"): _built(value, where, rules) for key, value in description.items()}
+    if isinstance(description, list | tuple):
+        return [_built(value, where, rules) for value in description]
+    return description
+
+
+def _built_object(description: Mapping[str, Any], where: str, rules: _Rules) -> Any:
+    target = find(description[_CLASS], classes=rules.classes, kinds=rules.kinds, where=where)
+    ours = ":" not in class_name(target)
+    given = {key: value for key, value in description.items() if key != _CLASS}
+    if ours and not isinstance(target, type) and not given:
+        return target
+    _check_names(target, given, where)
+    arguments = {key: _built(value, f"{where}, {key}", rules) for key, value in given.items()}
+    if ours:
+        _check_types(target, arguments, where)
+    return _NOT_BUILT if rules.dry else target(**arguments)
+
+
+def _check_names(target: Callable[..., Any], given: Mapping[str, Any], where: str) -> None:
+    parameters = inspect.signature(target).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return
+    for key in given:
+        if key not in parameters:
+            allowed = ", ".join(name for name in parameters if name != "seed") or "none"
+            raise DescriptionError(f"{where}: unknown key {_short(key)}; allowed are {allowed}")
+    for name, each in parameters.items():
+        if each.default is each.empty and each.kind is not each.VAR_POSITIONAL and name not in given:
+            raise DescriptionError(f"{where}: {name} is missing")
+
+
+def _check_types(target: Any, arguments: Mapping[str, Any], where: str) -> None:
+    """Raise where an argument is not what the constructor of a registered class declares."""
+    hints = get_type_hints(target if dataclasses.is_dataclass(target) else target.__init__)
+    for name, value in arguments.items():
+        if not _fits(value, hints.get(name, Any)):
+            raise DescriptionError(f"{where}: {name} is {_short(value)}; expected {_words(hints[name])}")
+
+
+_PLAIN = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    types.NoneType: "none",
+}
+_NOT_BUILT = object()
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any or value is _NOT_BUILT:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is Literal:
+        return any(type(value) is type(each) for each in inner)
+    if hint in _PLAIN:
+        kinds = (int, float) if hint is float else hint
+        return isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
+    if not isinstance(origin or hint, type):
+        return True
+    if issubclass(origin or hint, Mapping):
+        return isinstance(value, Mapping) and all(_fits(part, inner[-1]) for part in value.values() if inner)
+    if issubclass(origin or hint, Iterable):
+        return isinstance(value, list | tuple) and all(_fits(part, inner[0]) for part in value if inner)
+    return not isinstance(value, bool | int | float | str | list | dict | types.NoneType)
+
+
+def _words(hint: Any) -> str:
+    """A type in words, for messages."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_words(each) for each in get_args(hint)))
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(repr, get_args(hint)))}"
+    if isinstance(kind := get_origin(hint) or hint, type) and issubclass(kind, Iterable) and kind is not str:
+        return "a table" if issubclass(kind, Mapping) else "a list"
+    return _PLAIN.get(hint, "an object that names its class")
+
+
+def _by_name(classes: Classes) -> dict[str, Callable[..., Any]]:
+    return dict(classes) if isinstance(classes, Mapping) else {class_name(kind): kind for kind in classes}
+
+
+def _last(name: str) -> str:
+    return name.rpartition(":")[2].rpartition(".")[2]
+
+
+def _short(value: Any) -> str:
+    return reprlib.repr(value)

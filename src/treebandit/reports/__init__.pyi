@@ -1,0 +1,10 @@
+from treebandit.reports.figures import write_figures as write_figures
+from treebandit.reports.markdown import as_markdown as as_markdown
+from treebandit.reports.page import write_page as write_page
+from treebandit.reports.paper import paper_table as paper_table
+from treebandit.reports.routes import route_maps as route_maps
+from treebandit.reports.summary import Results as Results
+from treebandit.reports.summary import as_json as as_json
+from treebandit.reports.summary import read_results as read_results
+from treebandit.reports.summary import summarise as summarise
+from treebandit.reports.table import print_table as print_table

@@ -1,0 +1,11 @@
+from treebandit.trees.forest import Forest as Forest
+from treebandit.trees.forest import TreeLearner as TreeLearner
+from treebandit.trees.histogram_forest import HistogramBoosting as HistogramBoosting
+from treebandit.trees.histogram_forest import HistogramForest as HistogramForest
+from treebandit.trees.leaf_statistics import LeafStatistics as LeafStatistics
+from treebandit.trees.lightgbm_trees import LightGBMTrees as LightGBMTrees
+from treebandit.trees.regressor import TreeEnsembleRegressor as TreeEnsembleRegressor
+from treebandit.trees.sklearn_trees import DecisionTreeTrees as DecisionTreeTrees
+from treebandit.trees.sklearn_trees import ExtraTrees as ExtraTrees
+from treebandit.trees.sklearn_trees import RandomForestTrees as RandomForestTrees
+from treebandit.trees.xgboost_trees import XGBoostTrees as XGBoostTrees
