@@ -30,6 +30,7 @@ from treebandit.oracles import Assignment as Assignment
 from treebandit.oracles import ShortestPath as ShortestPath
 from treebandit.oracles import TopK as TopK
 from treebandit.oracles import best_arm as best_arm
+from treebandit.saving import load as load
 from treebandit.trees.forest import Forest as Forest
 from treebandit.trees.forest import TreeLearner as TreeLearner
 from treebandit.trees.histogram_forest import HistogramBoosting as HistogramBoosting

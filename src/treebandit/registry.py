@@ -69,6 +69,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "reports.routes": "route_maps",
         "reports.summary": "Results as_json read_results summarise",
         "reports.table": "print_table",
+        "saving": "load",
         "trees.forest": "Forest TreeLearner",
         "trees.leaf_statistics": "LeafStatistics",
         "trees.regressor": "TreeEnsembleRegressor",

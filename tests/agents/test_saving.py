@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from playing import SMALL, make_agent, play
 
-from treebandit import TETS, TEUCB, BaseAgent, LightGBMTrees, Uniform, XGBoostTrees
-from treebandit.agents import saving
+import treebandit
+from treebandit import TETS, TEUCB, BaseAgent, LightGBMTrees, LinUCB, RandomForestTrees, Uniform, saving
 from treebandit.errors import SavedFileError
 
 
@@ -76,7 +76,7 @@ def test_saving_replaces_a_file_whole_and_leaves_no_other(tmp_path):
     (tmp_path / "a").write_text("old")
     make_agent().save(tmp_path / "a")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(SavedFileError, match=r"cannot be written \(No such file or directory\)"):
         make_agent().save(tmp_path / "nowhere" / "a")
 
 
@@ -116,11 +116,13 @@ def edited(path, change):
     ("change", "words"),
     [
         (lambda d: d.update(version=99), "format version 99"),
-        (lambda d: d["agent"].update({"class": "Oracle9"}), "does not have"),
-        (
-            lambda d: d["agent"].update({"class": "somewhere.else:Agent"}),
-            "import somewhere.else before loading",
-        ),
+        (lambda d: d.update(version=1), "format version 1"),
+        (lambda d: d.update(version="2"), "format version '2'"),
+        (lambda d: d["agent"].update({"class": "Oracle9"}), "no class 'Oracle9'"),
+        (lambda d: d["agent"].update({"class": "Synthetic"}), "no class 'Synthetic'"),
+        (lambda d: d.update(agent={"class": "XGBoostTrees"}), "XGBoostTrees, which is no agent"),
+        (lambda d: d.update(agent="TETS"), "str, which is no agent"),
+        (lambda d: d["agent"].update({"class": "somewhere.else:Agent"}), r"hand it over: classes=\[Agent\]"),
         (lambda d: d["state"].pop("clock"), "does not hold a whole agent"),
         (lambda d: d["agent"].update(colour="red"), "does not hold a whole agent"),
     ],
@@ -144,12 +146,92 @@ class Own(Uniform):
     """Somebody else's agent."""
 
 
-def test_an_agent_from_another_module_is_found_again(tmp_path):
+@dataclass(frozen=True)
+class OwnTrees:
+    """Somebody else's tree learner."""
+
+    n_trees: int = 3
+
+    def fit(self, features, targets, *, seed):
+        return RandomForestTrees(n_trees=self.n_trees).fit(features, targets, seed=seed)
+
+
+class Outer:
+    @dataclass(frozen=True)
+    class Inner(OwnTrees):
+        """A class in a class."""
+
+
+def local_trees():
+    @dataclass(frozen=True)
+    class Local(OwnTrees):
+        """A class in a function."""
+
+    return Local()
+
+
+def test_an_agent_of_ones_own_is_named_by_the_caller(tmp_path):
     Own(seed=3).save(tmp_path / "own")
     assert Own.load(tmp_path / "own").choose(np.ones((4, 2))).shape == (1,)
+    assert isinstance(treebandit.load(tmp_path / "own", classes=[Own]), Own)
+    with pytest.raises(SavedFileError, match=r"classes=\[Own\]"):
+        treebandit.load(tmp_path / "own")
 
 
-def test_descriptions_rebuild_the_object():
-    agent = TETS(XGBoostTrees(n_trees=3, options={"max_bin": 64}), exploration=0.25, seed=5)
-    description = json.loads(json.dumps(saving.describe(agent)))
-    assert repr(saving.build(description)) == repr(agent)
+@pytest.mark.parametrize("trees", [OwnTrees(), Outer.Inner(), local_trees()], ids=lambda t: type(t).__name__)
+def test_a_learner_of_ones_own_is_handed_over(tmp_path, trees):
+    agent = make_agent(TEUCB, trees)
+    play(agent, 30)
+    agent.save(tmp_path / "a")
+    with pytest.raises(SavedFileError, match=r"hand it over: classes=\["):
+        TEUCB.load(tmp_path / "a")
+    again = TEUCB.load(tmp_path / "a", classes=[type(trees)])
+    assert play(again, 30, seed=7) == play(agent, 30, seed=7)
+
+
+class NoDataclass:
+    def fit(self, features, targets, *, seed):
+        return OwnTrees().fit(features, targets, seed=seed)
+
+
+@dataclass(frozen=True)
+class Holding(OwnTrees):
+    """A learner with something inside that cannot be written down."""
+
+    what: object = None
+
+
+@pytest.mark.parametrize("trees", [NoDataclass(), Holding(what=print), Holding(what=lambda x: x)])
+def test_what_cannot_be_described_is_refused_before_a_file_is_touched(tmp_path, trees):
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(SavedFileError, match="TEUCB cannot be saved .* make it a dataclass"):
+        TEUCB(trees, seed=0).save(tmp_path / "a")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_what_could_not_be_loaded_is_refused_before_a_file_is_touched(tmp_path):
+    agent = make_agent()
+    agent.exploration = -1.0
+    with pytest.raises(SavedFileError, match=r"cannot be saved .* exploration=-1.0"):
+        agent.save(tmp_path / "a")
+    agent = Own(seed=0)
+    agent._state = lambda: {3: "no text"}
+    with pytest.raises(SavedFileError, match="the key 3"):
+        agent.save(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_load_gives_whatever_agent_a_file_holds(kind, small_trees, tmp_path):
+    make_agent(kind, small_trees).save(tmp_path / "a")
+    assert type(treebandit.load(tmp_path / "a")) is kind
+
+
+@pytest.mark.parametrize("name", ["$array", "$$array", "$", "class", "", "$class", "a.b:c"])
+def test_arms_and_columns_may_have_any_name(tmp_path, name):
+    agent = LinUCB(seed=0)
+    frame = pd.DataFrame({name: [1.0, 2.0, 3.0], "kind": [name, "x", name]})
+    agent.learn(frame, [1.0, 0.0, 1.0], arms=[name, "b", name])
+    agent.save(tmp_path / "a")
+    again = LinUCB.load(tmp_path / "a")
+    ours, theirs = (one.estimate(frame, arms=[name, "b", "new"]).mean for one in (agent, again))
+    assert ours.tolist() == theirs.tolist()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from treebandit.agents import saving
+from treebandit import saving, schema
 from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle, choose_with
 from treebandit.errors import NoEstimateError, SavedFileError, TreebanditError
 from treebandit.features.inputs import Inputs
@@ -95,21 +95,26 @@ class BaseAgent:
         self._refuse_nested("save")
         with self._lock:
             self._finish()
-            saving.write(path, description=saving.describe(self), state=self._whole_state())
+            captured = saving.capture(self)
+        saving.write(captured, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The agent that `save` wrote; it goes on exactly as the saved one would have."""
-        description, state = saving.read(path)
-        try:
-            agent = saving.build(description)
-            if not isinstance(agent, cls):
-                raise SavedFileError(
-                    f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"
-                )
-            agent._resume(state)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise SavedFileError(f"{path} does not hold a whole agent ({error!r}); save it again") from error
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        classes: Iterable[type] = (),
+        max_bytes: int = saving.MAX_BYTES,
+    ) -> Self:
+        """The agent that `save` wrote; it goes on exactly as the saved one would have.
+
+        classes: classes of your own that the file names. max_bytes: what the file may take in memory.
+        """
+        agent = saving.load(path, classes=(*classes, cls), max_bytes=max_bytes)
+        if not isinstance(agent, cls):
+            raise SavedFileError(
+                f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"
+            )
         return agent
 
     def __getstate__(self) -> dict[str, Any]:
@@ -186,11 +191,11 @@ class BaseAgent:
 
     def _resume(self, state: dict[str, Any]) -> None:
         """Take up the whole state of an agent that was made with the same arguments."""
-        self.clock = int(state["clock"])
-        self._decided = bool(state["decided"])
-        self._random.bit_generator.state = state["random"]
-        self._inputs = Inputs.restored(state["inputs"])
-        self._restore(state["own"])
+        self.clock = schema.whole(state, "clock")
+        self._decided = schema.flag(state, "decided")
+        self._random.bit_generator.state = schema.random_state(state, "random")
+        self._inputs = Inputs.restored(dict(schema.part(state, "inputs")))
+        self._restore(dict(schema.part(state, "own")))
 
     def _scores(self, candidates: Candidates) -> Floats:
         raise NotImplementedError
