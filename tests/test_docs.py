@@ -11,7 +11,7 @@ from treebandit.experiments.build import check_table
 from treebandit.experiments.spec import read_study
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMANDS = ((), ("run",), ("report",), ("data",), ("roads",), ("roads", "record"))
+COMMANDS = ((), ("run",), ("report",), ("data",), ("roads",), ("roads", "record"), ("warm-up",))
 
 
 def command_line():

@@ -118,6 +118,14 @@ def test_nothing_runs_at_import():
             assert docstring or command or isinstance(node, allowed), f"{path.name}:{node.lineno}"
 
 
+def test_all_compiled_code_is_kept_by_the_same_rules():
+    """numba's own `njit` fails at import where no folder can be written."""
+    for path in source_files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "numba" and path.name != "compiled.py":
+                assert not {"njit", "jit"} & {alias.name for alias in node.names}, path.name
+
+
 def source_files():
     return sorted(Path(treebandit.__file__).parent.rglob("*.py"))
 

@@ -13,6 +13,7 @@ from treebandit.agents.simple import Uniform as Uniform
 from treebandit.agents.tree_bootstrap import TreeBootstrap as TreeBootstrap
 from treebandit.agents.tree_ensemble import TETS as TETS
 from treebandit.agents.tree_ensemble import TEUCB as TEUCB
+from treebandit.agents.warming import warm_up as warm_up
 from treebandit.checks.agents import check_agent as check_agent
 from treebandit.checks.environments import check_environment as check_environment
 from treebandit.checks.tree_learners import check_tree_learner as check_tree_learner

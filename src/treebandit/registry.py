@@ -51,6 +51,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     },
     None: {
         "agents.base": "BaseAgent",
+        "agents.warming": "warm_up",
         "checks.agents": "check_agent",
         "checks.environments": "check_environment",
         "checks.tree_learners": "check_tree_learner",

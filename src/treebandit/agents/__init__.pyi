@@ -13,3 +13,4 @@ from treebandit.agents.simple import Uniform as Uniform
 from treebandit.agents.tree_bootstrap import TreeBootstrap as TreeBootstrap
 from treebandit.agents.tree_ensemble import TETS as TETS
 from treebandit.agents.tree_ensemble import TEUCB as TEUCB
+from treebandit.agents.warming import warm_up as warm_up

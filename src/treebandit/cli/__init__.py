@@ -16,6 +16,8 @@ try:
 except ImportError as error:
     raise SystemExit(str(MissingExtraError("typer", "experiments"))) from error
 
+from treebandit.cli.warm_up import warm_up
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -302,3 +304,6 @@ def _show(folder: Path, console: Console) -> None:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+app.command()(warm_up)

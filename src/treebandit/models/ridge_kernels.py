@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from treebandit.compiled import njit
 
 #: Sums may be taken in any order; NaN must stay NaN, since it stands for a missing number.
 _LOOSE = {"reassoc", "contract", "nsz"}

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 from numpy.typing import NDArray
 
+from treebandit.compiled import njit
 from treebandit.core import Features, Floats
 from treebandit.trees.bootstrap_paths import PathLimits, draw_below, next_state
 

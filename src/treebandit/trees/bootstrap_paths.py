@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 from numpy.typing import NDArray
 
+from treebandit.compiled import njit
 from treebandit.core import Features, Floats
 
 #: Values closer than this are not told apart, as in scikit-learn.

@@ -10,7 +10,9 @@ number of different rows share one number: a bootstrap counts a row several time
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from treebandit.compiled import njit
 
 #: A row of weight w adds w + ROW to a histogram: its weight below, one row above.
 ROW = 2.0**26

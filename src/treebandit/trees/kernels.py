@@ -10,7 +10,9 @@ as -inf in the first half (goes left) and as +inf in the second (goes right), an
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, njit, uint32, uint64
+from numba import float64, uint32, uint64
+
+from treebandit.compiled import njit
 
 #: Trees walked in step; a forest's roots are padded to a multiple of it.
 CHAINS = 10

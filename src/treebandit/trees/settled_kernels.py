@@ -9,8 +9,9 @@ one in each round. So every node has a list of the rows that come to it whenever
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import uint32, uint64
 
+from treebandit.compiled import njit
 from treebandit.trees.kernels import CHAINS, COUNT, OUTPUT, SPREAD, leaf_noise
 
 #: Rows compared between two looks at whether they can still be alike.

@@ -1,0 +1,129 @@
+"""Compiled code on machines where nothing can be written."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import treebandit
+
+KERNEL = """
+from treebandit.compiled import njit
+
+@njit(cache=True)
+def double(x):
+    return x + x
+"""
+USE = """
+import sys, warnings
+import numba.core.event as event
+
+compiled = []
+
+class Listener(event.Listener):
+    def on_start(self, happened): compiled.append(happened.data["args"])
+    def on_end(self, happened): pass
+
+event.register("numba:compile", Listener())
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    from kernel import double
+    for value in map(eval, sys.argv[1:]):
+        assert double(value) == value + value
+print(len(compiled), len(told), *(str(each.message) for each in told))
+"""
+
+
+#: Root may write everywhere, whatever the permissions say, unless it gives that up.
+GIVE_UP = """
+import ctypes
+if ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()):
+    raise SystemExit("capset")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with one kernel in it."""
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    (tmp_path / "__pycache__").mkdir()
+    yield tmp_path
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
+
+
+def lock(folder):
+    for path in (*folder.rglob("*"), folder):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+def run(code, folder, *arguments, **environment):
+    """Run code as somebody who may write only where permissions allow it."""
+    source = Path(treebandit.__file__).parents[1]
+    home = {"HOME": f"{folder}/home", "PYTHONPATH": f"{folder}:{source}"}
+    done = subprocess.run(
+        [sys.executable, "-c", (GIVE_UP if os.getuid() == 0 else "") + code, *arguments],
+        env={"PATH": os.environ["PATH"], **home, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if done.stderr.strip() == "capset":
+        pytest.skip("root cannot give up its capabilities here")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_where_nothing_can_be_written_it_is_compiled_in_memory_and_said_once(folder):
+    lock(folder)
+    compiled, told, *words = run(USE, folder, "1", "1.5").split()
+    assert (compiled, told) == ("2", "1")
+    assert "NUMBA_CACHE_DIR" in words
+    assert "warm-up`" in words
+
+
+def test_what_was_compiled_before_is_read_where_nothing_can_be_written(folder):
+    assert run(USE, folder, "1").split() == ["1", "0"]
+    lock(folder)
+    assert run(USE, folder, "1").split() == ["0", "0"]
+    assert run(USE, folder, "1", "1.5").split()[:2] == ["1", "1"]
+
+
+def test_a_folder_for_compiled_code_may_be_read_only_too(folder):
+    kept = folder / "kept"
+    kept.mkdir()
+    (folder / "__pycache__").chmod(0o555)
+    assert run(USE, folder, "1", NUMBA_CACHE_DIR=str(kept)).split() == ["1", "0"]
+    lock(folder)
+    assert run(USE, folder, "1", NUMBA_CACHE_DIR=str(kept)).split() == ["0", "0"]
+
+
+def test_damaged_compiled_code_is_compiled_anew(folder):
+    run(USE, folder, "1")
+    for path in (folder / "__pycache__").glob("*.nb[ci]"):
+        path.write_bytes(b"nonsense")
+    assert run(USE, folder, "1").split()[0] == "1"
+
+
+def test_signatures_compiled_at_the_same_time_do_not_share_a_file(folder):
+    """Each of two processes may read an index that lacks the signature of the other."""
+    for value in ("1", "1.5"):
+        for index in (folder / "__pycache__").glob("*.nbi"):
+            index.unlink()
+        run(USE, folder, value)
+    assert len(list((folder / "__pycache__").glob("*.nbc"))) == 2
+
+
+def test_the_package_can_be_imported_where_nothing_can_be_written(folder):
+    shutil.copytree(
+        Path(treebandit.__file__).parent,
+        folder / "treebandit",
+        ignore=shutil.ignore_patterns("__pycache__", "data"),
+    )
+    lock(folder)
+    code = "import treebandit; print(treebandit.__file__, treebandit.Bandit(seed=0).choose([1.0, 2.0], arms=[0, 1]))"
+    assert run(code, folder).startswith(str(folder))
