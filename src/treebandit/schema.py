@@ -22,6 +22,8 @@ MOST = 1 << 53
 _LARGEST = sys.float_info.max
 #: One-hot columns of one table, at most.
 MOST_COLUMNS = 1 << 20
+#: Whole numbers up to here have a 32-bit float of their own.
+LARGEST_LABEL = 1 << 24
 
 Shape = tuple[int | None, ...]
 
@@ -35,15 +37,15 @@ def value(state: Mapping[str, Any], name: str) -> Any:
     return state[name]
 
 
-def part(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def part(state: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A table within the state."""
     found = value(state, name)
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         raise refused(name, found, "a table")
     return found
 
 
-def optional(state: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+def optional(state: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """A table within the state, or None where there is none yet."""
     return None if value(state, name) is None else part(state, name)
 
@@ -109,6 +111,14 @@ def array(
         if (least is not None and low < least) or (most is not None and high > most):
             raise SavedFileError(f"{name} holds numbers from {low} to {high}; expected {least} to {most}")
     return checked
+
+
+def labels(state: Mapping[str, Any], name: str) -> NDArray[np.intp]:
+    """Labels of arms as whole numbers, none twice."""
+    found = array(state, name, np.intp, (None,), least=-LARGEST_LABEL, most=LARGEST_LABEL)
+    if len(np.unique(found)) < len(found):
+        raise SavedFileError(f"{name} holds a label twice")
+    return found
 
 
 def columns(names: Any, categories: Any) -> Columns:

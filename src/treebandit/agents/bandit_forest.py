@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.elimination import EliminationForest
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
-from treebandit.errors import ArmsError, NotFittedError, ParameterError
+from treebandit.errors import ArmsError, NotFittedError, ParameterError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
@@ -184,15 +186,24 @@ class BanditForest(BaseAgent):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._arms = ArmIndex(state["labels"])
-        self._early = History.restored(state["early"])
-        least, greatest, self._least = (float(value) for value in state["range"])
+        self._arms = ArmIndex(schema.labels(state, "labels"))
+        self._early = History.restored(schema.part(state, "early"))
+        least, greatest, self._least = (float(value) for value in schema.items(state, "range", most=3))
         self._range = least, greatest
-        if state["forest"] is not None:
-            self._variables = _Variables(*state["variables"])
-            self._forest = EliminationForest.restored(
-                state["forest"], variable_share=self.variable_share, delta=self.delta, radius=self.radius
-            )
+        if schema.optional(state, "forest") is None:
+            return
+        if self._inputs.columns is None:
+            raise SavedFileError("trees are saved without their columns")
+        self._variables = _Variables.restored(schema.part(state, "variables"), len(self._inputs.columns))
+        self._forest = EliminationForest.restored(
+            schema.part(state, "forest"),
+            n_trees=self.n_trees,
+            n_variables=len(self._variables),
+            arms=len(self._arms),
+            variable_share=self.variable_share,
+            delta=self.delta,
+            radius=self.radius,
+        )
 
 
 class _Variables:
@@ -222,8 +233,14 @@ class _Variables:
         spread = contexts[:, self._columns]
         return np.where(self._coded, spread == self._values, spread > self._values)
 
-    def state(self) -> list[Any]:
-        return [self._columns, self._values, self._coded]
+    def state(self) -> dict[str, Any]:
+        return {"columns": self._columns, "values": self._values, "coded": self._coded}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any], width: int) -> _Variables:
+        columns = schema.array(state, "columns", np.intp, (None,), least=0, most=width - 1)
+        values = schema.array(state, "values", np.float32, (len(columns),))
+        return cls(columns, values, schema.array(state, "coded", np.bool_, (len(columns),)))
 
 
 def _thresholds(values: Features, n_bins: int) -> Features:

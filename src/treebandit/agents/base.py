@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -194,8 +195,17 @@ class BaseAgent:
         self.clock = schema.whole(state, "clock")
         self._decided = schema.flag(state, "decided")
         self._random.bit_generator.state = schema.random_state(state, "random")
-        self._inputs = Inputs.restored(dict(schema.part(state, "inputs")))
-        self._restore(dict(schema.part(state, "own")))
+        self._inputs = Inputs.restored(schema.part(state, "inputs"))
+        self._restore(schema.part(state, "own"))
+        self._try_out()
+
+    def _try_out(self) -> None:
+        """Estimate two rows, so that parts of a file which do not fit each other are found when it is loaded."""
+        columns = self._inputs.columns
+        if columns is not None:
+            arms = np.zeros(2, np.intp) if self._inputs.with_arms else None
+            with suppress(NotFittedError):
+                self._estimate(Candidates(np.zeros((2, len(columns)), np.float32), arms, columns))
 
     def _scores(self, candidates: Candidates) -> Floats:
         raise NotImplementedError

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Floats, Indices
+from treebandit.errors import SavedFileError
 
 Bits = NDArray[np.bool_]
 
@@ -227,12 +230,66 @@ class EliminationForest:
         return {**arrays, **trees, "nodes": self.nodes, "free": self._free}
 
     @classmethod
-    def restored(cls, state: dict[str, Any], *, variable_share: float, delta: float, radius: float) -> Self:
-        """The forest that `state` described."""
+    def restored(
+        cls,
+        state: Mapping[str, Any],
+        *,
+        n_trees: int,
+        n_variables: int,
+        arms: int,
+        variable_share: float,
+        delta: float,
+        radius: float,
+    ) -> Self:
+        """The forest that `state` described, if its parts fit each other: every walk has to end."""
         forest = cls.__new__(cls)
-        variables = state["open"].shape[1]
-        forest._settle(variables, state["depths"], state["epsilons"], variable_share, delta, radius)
-        forest.nodes, forest._free = int(state["nodes"]), [int(stump) for stump in state["free"]]
-        for name in (*_NODE_ARRAYS, *_STUMP_ARRAYS):
-            setattr(forest, f"_{name}", state[name])
+        depths = schema.array(state, "depths", np.int64, (n_trees,), least=1)
+        epsilons = schema.array(state, "epsilons", np.float64, (n_trees,), least=0.0)
+        forest._settle(n_variables, depths, epsilons, variable_share, delta, radius)
+        room = len(schema.array(state, "variable", np.intp, (None,)))
+        forest.nodes = n = schema.whole(state, "nodes", least=n_trees, most=room)
+        forest._open = schema.array(state, "open", np.bool_, (None, n_variables))
+        stumps = len(forest._open)
+        forest._sums = schema.array(state, "sums", np.float64, (stumps, arms, n_variables))
+        for name in ("plays", "totals"):
+            least = 0.0 if name == "plays" else None
+            setattr(forest, f"_{name}", schema.array(state, name, np.float64, (room, arms), least=least))
+        forest._left = schema.array(state, "left", np.bool_, (room, arms))
+        most = {
+            "variable": n_variables - 1,
+            "parent": n - 1,
+            "depth": n,
+            "tree": n_trees - 1,
+            "stump": stumps - 1,
+        }
+        for name, last in most.items():
+            values = schema.array(state, name, np.intp, (room,))
+            schema.array({name: values[:n]}, name, np.intp, (n,), least=-1, most=last)
+            setattr(forest, f"_{name}", values)
+        forest._children = schema.array(state, "children", np.intp, (room, 2))
+        forest._free = [int(stump) for stump in schema.items(state, "free", most=stumps)]
+        forest._check_walks()
         return forest
+
+    def _check_walks(self) -> None:
+        """Raise where a node is not below its parent, or two open nodes share a stump."""
+        n, trees = self.nodes, len(self._depths)
+        node, parent, tree = np.arange(n), self._parent[:n], self._tree[:n]
+        inner = node[self._variable[:n] >= 0]
+        children = self._children[inner]
+        grown = np.sort(children.ravel())
+        used = self._stump[:n][self._stump[:n] >= 0]
+        stumps = np.concatenate([used, np.array(self._free, np.intp)])
+        fits = (
+            np.array_equal(grown, np.arange(trees, n))
+            and (children > inner[:, None]).all()
+            and (self._parent[children] == inner[:, None]).all()
+            and (self._stump[inner] < 0).all()
+            and (parent[:trees] == -1).all()
+            and np.array_equal(tree, np.where(node < trees, node, tree[parent]))
+            and (self._depth[:n] >= 0).all()
+            and np.array_equal(np.sort(stumps), np.arange(len(self._open)))
+            and self._open[used].any(axis=1).all()
+        )
+        if not fits:
+            raise SavedFileError("the nodes of the trees do not fit each other")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats
-from treebandit.errors import ShapeError
 
 _FIRST_CAPACITY = 64
 _GROWTH = 1.125
@@ -88,14 +88,15 @@ class History:
     def restored(cls, state: dict[str, Any]) -> History:
         """The history that `state` described."""
         history = cls()
-        if state["contexts"] is not None:
-            if len(state["contexts"]) != len(state["rewards"]):
-                raise ShapeError(
-                    f"{len(state['contexts'])} rows but {len(state['rewards'])} rewards are saved"
-                )
-            history._contexts, history._arms = state["contexts"], state["arms"]
-            history._rewards = state["rewards"]
-            history._length = len(state["rewards"])
+        if schema.value(state, "contexts") is None:
+            return history
+        contexts = schema.array(state, "contexts", np.float32, (None, None), nan=True)
+        n = len(contexts)
+        if schema.value(state, "arms") is not None:
+            most = schema.LARGEST_LABEL
+            history._arms = schema.array(state, "arms", np.int32, (n,), least=-most, most=most)
+        history._rewards = schema.array(state, "rewards", history._rewards.dtype, (n,))
+        history._contexts, history._length = contexts, n
         return history
 
 
