@@ -1,5 +1,6 @@
 # make test       everything that must hold: lint, types, directions, tests
 # make benchmark  a first result: the quick study, its table and its page
+# make fuzz       hostile files and inputs, CASES of each kind
 # make bench      speed, printed as ratios measured in one run
 
 PYTHON ?= python3
@@ -7,7 +8,10 @@ BIN := .venv/bin
 EXTRAS := xgboost-cpu,lightgbm,neural,experiments,cluster,roads,dev
 STAMP := .venv/.installed
 
-.PHONY: test benchmark bench install clean
+CASES ?= 20000
+SEED ?= 0
+
+.PHONY: test benchmark fuzz bench install clean
 
 install: $(STAMP)
 
@@ -26,6 +30,11 @@ test: $(STAMP)
 benchmark: $(STAMP)
 	$(BIN)/treebandit run quick --into results/quick
 	$(BIN)/treebandit report results/quick --html results/quick/report.html
+
+fuzz: $(STAMP)
+	@failed=0; for harness in tests/fuzz/fuzz_*.py; do \
+		echo "$$harness $(CASES) $(SEED)"; PYTHONPATH=tests $(BIN)/python $$harness $(CASES) $(SEED) || failed=1; \
+	done; exit $$failed
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/speed.py

@@ -52,5 +52,17 @@ def test_the_study_on_the_experiments_page_can_be_run(tmp_path):
     assert {run.agent["trees"]["max_depth"] for run in varied.runs()} == {2, 4, 6, 8, 10, "unlimited"}
 
 
+def test_the_code_on_the_threads_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = DOCS / "threads-processes-containers.md"
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, str(page), "exec"), names)
+    clock, choice = capsys.readouterr().out.split()
+    assert clock == "400"
+    assert choice in ("[0]", "[1]", "[2]")
+    assert not list(tmp_path.glob(".*"))
+
+
 if __name__ == "__main__":
     (DOCS / "cli.md").write_text(command_line(), encoding="utf-8")
