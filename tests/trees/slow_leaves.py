@@ -41,9 +41,15 @@ class SlowLeaves:
             yield leaves, suggested
 
     def update(self, features, targets):
-        for leaves, suggestions in self.suggestions(features, targets):
-            for n, (leaf, y) in enumerate(zip(leaves, suggestions, strict=True)):
+        """One row and one tree after the other; a boosted tree sees the trees before it as they are by then."""
+        forest = self.forest
+        for leaves, r in zip(forest.find_leaves(features).tolist(), targets.tolist(), strict=True):
+            prefix = forest.base
+            for n, leaf in enumerate(leaves):
+                boosted = forest.learning_rate > 0
+                y = forest.learning_rate * (r - prefix) if boosted else r / forest.n_trees
                 self.suggested[n, leaf].append(y)
+                prefix += self.leaf(n, leaf)[0]
 
     def leaf(self, n, leaf):
         """o, s²/c and c."""

@@ -27,7 +27,9 @@ def test_scores_are_sums_over_the_leaves_found(n, n_trees):
 
 
 def test_measuring_in_many_blocks_of_rows_is_measuring_row_by_row():
-    leaves, features, targets = measured(n=2 * kernels.ROWS + 5)
+    _, features, targets = measured(n=2 * kernels.ROWS + 5)
+    forest = RandomForestTrees(n_trees=13, max_depth=4).fit(features, targets, seed=0)
+    leaves = LeafStatistics.measure(forest, features, targets)
     one_by_one = LeafStatistics.measure(leaves.forest, features[:0], targets[:0])
     one_by_one.update(features, targets)
     for column in (kernels.SPREAD, kernels.COUNT, kernels.MEAN):

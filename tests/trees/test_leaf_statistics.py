@@ -15,16 +15,21 @@ from treebandit.trees import (
     XGBoostTrees,
 )
 
-learners = st.sampled_from(
+boosted = st.sampled_from(
     [
         XGBoostTrees(n_trees=11, max_depth=4),
         XGBoostTrees(n_trees=1, max_depth=None, learning_rate=1.0),
+        LightGBMTrees(n_trees=5),
+    ]
+)
+bagged = st.sampled_from(
+    [
         RandomForestTrees(n_trees=12, max_depth=None),
         ExtraTrees(n_trees=3),
-        LightGBMTrees(n_trees=5),
         LightGBMTrees(n_trees=4, mode="forest"),
     ]
 )
+learners = boosted | bagged
 outputs = st.sampled_from(["library", "average"])
 
 
@@ -70,7 +75,7 @@ def test_rows_that_no_tree_was_grown_on(table, learner, output, held):
 
 @settings(deadline=None, max_examples=60)
 @given(tables(), learners, outputs, st.data())
-def test_after_any_updates_they_equal_a_recomputation(table, learner, output, data):
+def test_after_any_updates_they_equal_the_slow_ones(table, learner, output, data):
     start = data.draw(st.integers(0, len(table.targets)), label="rows measured")
     forest = learner.fit(table.features, table.targets, seed=0)
     leaves = LeafStatistics.measure(forest, table.features[:start], table.targets[:start], output=output)
@@ -87,8 +92,8 @@ def test_after_any_updates_they_equal_a_recomputation(table, learner, output, da
 
 
 @settings(deadline=None, max_examples=30)
-@given(tables(), learners)
-def test_averages_do_not_depend_on_when_rows_came(table, learner):
+@given(tables(), bagged)
+def test_bagged_averages_do_not_depend_on_when_rows_came(table, learner):
     forest = learner.fit(table.features, table.targets, seed=0)
     half = len(table.targets) // 2
     whole = LeafStatistics.measure(forest, table.features, table.targets, output="average")
@@ -101,7 +106,7 @@ def test_averages_do_not_depend_on_when_rows_came(table, learner):
 
 @settings(deadline=None, max_examples=30)
 @given(tables(), learners)
-def test_an_update_tells_what_was_foretold_of_each_row(table, learner):
+def test_an_update_returns_what_was_predicted_of_each_row_before_it(table, learner):
     forest = learner.fit(table.features, table.targets, seed=0)
     leaves, one_by_one = (LeafStatistics.measure(forest, table.features, table.targets) for _ in range(2))
     targets = np.resize(table.targets, len(table.others))
@@ -110,6 +115,39 @@ def test_an_update_tells_what_was_foretold_of_each_row(table, learner):
         expected.append(one_by_one.estimate(row[None]).mean[0])
         one_by_one.update(row[None], np.array([target]))
     np.testing.assert_allclose(leaves.update(table.others, targets), expected, rtol=1e-9, atol=1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.sampled_from([0.1, 0.3, 1.0]), st.floats(-50, 50))
+def test_a_boosted_prediction_moves_towards_its_target_and_not_beyond(seed, n, rate, target):
+    """Where trees cannot tell rows apart, every tree sees the same gap between the new target and the mean."""
+    features = np.zeros((n, 1), np.float32)
+    targets = np.random.default_rng(seed).standard_normal(n).astype(np.float32).astype(float)
+    forest = XGBoostTrees(learning_rate=rate, options={"lambda": 0.0}).fit(features, targets, seed=0)
+    leaves = LeafStatistics.measure(forest, features, targets)
+    before = leaves.update(features[:1], np.array([target]))[0]
+    after = leaves.estimate(features[:1]).mean[0]
+    slack = 1e-5 * (1.0 + abs(target))
+    assert min(before, target) - slack <= after <= max(before, target) + slack
+    if abs(target - before) > 1.0:
+        assert abs(target - after) < abs(target - before)
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables(), boosted, outputs, st.floats(-100, 100))
+def test_a_boosted_update_goes_no_further_than_its_widest_gap(table, learner, output, target):
+    """The steps of all trees add up to a weighted mean of 0 and of the gaps (r - p) - o/η that each of them sees."""
+    forest = learner.fit(table.features, table.targets, seed=0)
+    leaves = LeafStatistics.measure(forest, table.features, table.targets, output=output)
+    for row in table.others[:5]:
+        outputs = leaves.table[forest.find_leaves(row[None])[0], 0]
+        prefixes = forest.base + np.concatenate([[0.0], np.cumsum(outputs)[:-1]])
+        gaps = np.append(target - prefixes - outputs / forest.learning_rate, 0.0)
+        before = leaves.estimate(row[None]).mean[0]
+        leaves.update(row[None], np.array([target]))
+        moved = leaves.estimate(row[None]).mean[0] - before
+        slack = 1e-9 * (1.0 + np.abs(gaps).max())
+        assert gaps.min() - slack <= moved <= gaps.max() + slack
 
 
 def test_prefixes_are_the_staged_predictions_of_xgboost():

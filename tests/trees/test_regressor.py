@@ -99,6 +99,24 @@ def test_partial_fit_fits_first_and_then_updates_leaves(data):
     assert model.estimate(features[:1]).count[0] > 5
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("trees", [XGBoostTrees(), XGBoostTrees(max_depth=None), LightGBMTrees()])
+def test_boosted_trees_get_better_by_an_eighth_more_rows(trees, seed):
+    """Steps of 100 trees against prefixes that do not move would overshoot here: .22 -> .26 for XGBoost."""
+    random = np.random.default_rng(seed)
+    features = random.uniform(-1, 1, (3250, 6))
+    truth = np.sin(3 * features[:, 0]) + features[:, 1] * features[:, 2]
+    targets = truth + 0.3 * random.standard_normal(3250)
+    model = TreeEnsembleRegressor(trees, random_state=0).fit(features[:2000], targets[:2000])
+
+    def error():
+        return np.sqrt(np.mean((model.predict(features[2250:]) - truth[2250:]) ** 2))
+
+    before = error()
+    model.partial_fit(features[2000:2250], targets[2000:2250])
+    assert error() < before
+
+
 def test_the_same_random_state_gives_the_same_model(data):
     features, targets = data
     first, second, other = (

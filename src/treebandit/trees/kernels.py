@@ -182,27 +182,28 @@ def measure_leaves(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def update_leaves(  # type: ignore[no-untyped-def]
-    nodes, roots, depths, bits, n_trees, values, base, rate, features, targets, prior, prior_rows, table
+    nodes, roots, depths, bits, n_trees, base, rate, features, targets, prior, prior_rows, table
 ):
     """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
 
-    s² is (Σ squared deviations + prior_rows · prior) / (c - 1 + prior_rows). Returns what the trees foretold of each
-    row just before it changed them, (n,).
+    A boosted tree is suggested rate * (target - prefix), the prefix being that of the trees before it as they are
+    now, each after its own update: then the steps of all trees together never exceed the gap that the largest of
+    them sees, while steps against a fixed prefix add up and overshoot. s² is (Σ squared deviations + prior_rows ·
+    prior) / (c - 1 + prior_rows). Returns the prediction of each row just before it changed the leaves, (n,).
     """
     n = features.shape[0]
-    foretold = np.empty(n)
+    predicted = np.empty(n)
     leaves = np.empty(CHAINS, np.uint64)
     rows = np.empty((1, 2 * features.shape[1]), np.float32)
     for i in range(n):
         lay_out(features, i, i + 1, rows)
-        prefix, foretold[i] = base, base
+        prefix, predicted[i] = base, base
         for block in range(depths.shape[0]):
             _descend(nodes, roots, block, depths, bits, rows, 0, leaves)
             for j in range(min(CHAINS, n_trees - block * CHAINS)):
                 leaf = leaves[uint64(j)]
                 suggested = rate * (targets[i] - prefix) if rate > 0.0 else targets[i] / n_trees
-                prefix += values[leaf]
-                foretold[i] += table[leaf, OUTPUT]
+                predicted[i] += table[leaf, OUTPUT]
                 before = table[leaf, COUNT]
                 count = before + 1.0
                 assumed = prior_rows * prior[block * CHAINS + j]
@@ -213,9 +214,10 @@ def update_leaves(  # type: ignore[no-untyped-def]
                 table[leaf, COUNT] = count
                 table[leaf, MEAN] += off / count
                 table[leaf, OUTPUT] += (suggested - table[leaf, OUTPUT]) / count
+                prefix += table[leaf, OUTPUT]
                 if count > 1.0:
                     deviations += off * (suggested - table[leaf, MEAN])
                     table[leaf, SPREAD] = (deviations + assumed) / (count * (count - 1.0 + prior_rows))
                 else:
                     table[leaf, SPREAD] = prior[block * CHAINS + j]
-    return foretold
+    return predicted

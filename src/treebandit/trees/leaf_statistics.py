@@ -152,15 +152,15 @@ class LeafStatistics:
         return samples
 
     def update(self, features: Features, targets: Floats) -> Floats:
-        """Let new rows change the leaves they reach, one after the other, by exact running mean and variance.
+        """Let new rows change the leaves they reach, one after the other, by running mean and variance.
 
-        Returns the mean that was foretold of each row just before it came in, (n,).
+        A boosted tree is suggested η (r - p) with p of the trees before it as they are now, each after its own update.
+        Returns the mean that was predicted of each row just before it came in, (n,).
         """
         forest = self.forest
-        foretold: Floats = kernels.update_leaves(
+        predicted: Floats = kernels.update_leaves(
             *forest.layout,
             forest.n_trees,
-            forest.values,
             forest.base,
             forest.learning_rate,
             features,
@@ -169,7 +169,7 @@ class LeafStatistics:
             self.prior_rows,
             self.table,
         )
-        return foretold
+        return predicted
 
 
 def _bags_of(forest: Forest, n: int) -> NDArray[np.bool_]:
