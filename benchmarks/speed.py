@@ -23,7 +23,7 @@ import numpy as np
 from treebandit import TEUCB, LeafStatistics, TreeEnsembleRegressor, XGBoostTrees
 from treebandit.core import Candidates, Columns
 from treebandit.models.history import History
-from treebandit.trees.settled import RowMemory
+from treebandit.trees import leaf_cache
 
 
 def best(call, repeats, turns=7):
@@ -76,8 +76,8 @@ def scoring():
     assert np.abs(model.predict(features) - booster.predict(xgboost.DMatrix(features))).max() < 0.5
     for rows, repeats, wanted in ((5651, 5, 2), (100, 100, None), (7, 400, None), (2, 800, 20)):
         part = np.ascontiguousarray(features[:rows])
-        # Rows asked about again and again would be settled, and no longer walked as the library walks them.
-        with mock.patch.object(RowMemory, "recall", return_value=None):
+        # Rows asked about again and again would be cached, and no longer walked as the library walks them.
+        with mock.patch.object(leaf_cache, "FEWEST_ROWS", 10**9):
             ours, theirs = in_turns(
                 lambda part=part: agent.estimate(part),
                 lambda part=part: booster.inplace_predict(part),
@@ -277,7 +277,7 @@ def cpu_ms(agent, environment, rounds=60):
 
 
 def navigation_rounds():
-    """A round on the Luxembourg roads, rows settled between rebuilds or walked, trees grown on 150 paths."""
+    """A round on the Luxembourg roads, rows cached between rebuilds or walked, trees grown on 150 paths."""
     from treebandit import RandomForestTrees, play_round
     from treebandit.environments import Navigation
 
@@ -287,17 +287,17 @@ def navigation_rounds():
         agent = driver(trees, rebuild="every 150")
         for _ in range(160):
             play_round(agent, environment)
-        walked, settled = [], []
+        walked, cached = [], []
         for _ in range(3):
-            with mock.patch.object(RowMemory, "recall", return_value=None):
+            with mock.patch.object(leaf_cache, "FEWEST_ROWS", 10**9):
                 walked.append(cpu_ms(agent, environment, 20))
-            settled.append(cpu_ms(agent, environment, 20))
-        walked, settled = np.min(walked, axis=0), np.min(settled, axis=0)
-        around.append(settled[1] + settled[3])
+            cached.append(cpu_ms(agent, environment, 20))
+        walked, cached = np.min(walked, axis=0), np.min(cached, axis=0)
+        around.append(cached[1] + cached[3])
         yield (
-            f"navigation round, {name}, {len(environment.network):,} edges, CPU ms: walked / settled",
-            f"{walked[:3].sum():.1f} / {settled[:3].sum():.1f} (estimate {walked[0]:.2f} / {settled[0]:.2f}, "
-            f"path {settled[1]:.2f}, learn {settled[2]:.2f})",
+            f"navigation round, {name}, {len(environment.network):,} edges, CPU ms: walked / cached",
+            f"{walked[:3].sum():.1f} / {cached[:3].sum():.1f} (estimate {walked[0]:.2f} / {cached[0]:.2f}, "
+            f"path {cached[1]:.2f}, learn {cached[2]:.2f})",
             "at most 10, aim 3",
         )
     yield "environment and path alone, CPU ms a round", f"{min(around):.1f}", ""

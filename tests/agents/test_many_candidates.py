@@ -1,4 +1,4 @@
-"""The same candidates round after round: the tree agents settle what does not change, and nothing else changes."""
+"""The same candidates round after round: the tree agents cache what does not change, and nothing else changes."""
 
 from copy import deepcopy
 from unittest import mock
@@ -6,10 +6,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from treebandit import TETS, TEUCB, RandomForestTrees, XGBoostTrees, play_round
-from treebandit.agents import saving
+from treebandit import TETS, TEUCB, RandomForestTrees, XGBoostTrees, play_round, saving
 from treebandit.environments import Navigation
-from treebandit.trees.settled import RowMemory
+from treebandit.trees import leaf_cache
 
 TREES = [XGBoostTrees(n_trees=12, max_depth=6), RandomForestTrees(n_trees=12, max_depth=6)]
 
@@ -27,8 +26,8 @@ def driver(kind, trees, **arguments):
     return kind(trees, arm_encoding="none", **arguments)
 
 
-def without_memory():
-    return mock.patch.object(RowMemory, "recall", return_value=None)
+def without_cache():
+    return mock.patch.object(leaf_cache, "FEWEST_ROWS", 10**9)
 
 
 def drive(agent, environment, rounds):
@@ -48,23 +47,23 @@ def assert_same_estimates(agent, other, environment):
     ("kind", "arguments"),
     [(TEUCB, {}), (TETS, {}), (TETS, {"sampling": "leaves"}), (TEUCB, {"prior_rows": 1.0})],
 )
-def test_choices_are_those_of_an_agent_without_memory(kind, arguments, trees):
+def test_choices_are_those_of_an_agent_without_cache(kind, arguments, trees):
     agent, plain = driver(kind, trees, **arguments), driver(kind, trees, **arguments)
     environment = town()
     choices = drive(agent, environment, 70)
-    assert agent.model.leaves._memory._uses > 0
-    with without_memory():
+    assert agent.model.leaves.cache.hits > 0
+    with without_cache():
         assert choices == drive(plain, town(), 70)
     assert_same_estimates(agent, plain, environment)
 
 
 @pytest.mark.parametrize("encoding", ["label", "one_hot"])
-def test_arms_in_the_features_are_settled_with_them(encoding):
+def test_arms_in_the_features_are_cached_with_them(encoding):
     arguments = {"rebuild": "every 15", "random_start": "rounds", "random_rounds": 3, "seed": 0}
     agent, plain = (TEUCB(TREES[0], arm_encoding=encoding, **arguments) for _ in range(2))
     choices = drive(agent, town(), 25)
-    assert agent.model.leaves._memory._uses > 0
-    with without_memory():
+    assert agent.model.leaves.cache.hits > 0
+    with without_cache():
         assert choices == drive(plain, town(), 25)
 
 
@@ -97,7 +96,7 @@ def test_a_copy_learns_for_itself():
 def test_files_hold_nothing_of_it(tmp_path):
     agent, plain = driver(TEUCB, TREES[0]), driver(TEUCB, TREES[0])
     drive(agent, town(), 40)
-    with without_memory():
+    with without_cache():
         drive(plain, town(), 40)
     agent.model.rebuild_seconds = plain.model.rebuild_seconds = 0.0
     agent.save(tmp_path / "agent")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treebandit.errors import ParameterError
+from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.trees import Forest, TreeLearner, XGBoostTrees, kernels
 from treebandit.trees.forest import less_or_equal
 
@@ -73,10 +73,10 @@ def test_every_row_ends_where_a_plain_walk_ends(seed, n_trees, n_features, depth
     found = forest.find_leaves(rows)
     np.testing.assert_array_equal(forest.values[found], expected)
     np.testing.assert_array_equal(forest.predict(rows), 0.5 + expected.sum(1))
-    assert forest.tree_sizes.tolist() == [len(tree.nodes()) for tree in trees]
+    assert forest.sizes.tolist() == [len(tree.nodes()) for tree in trees]
     for tree, leaves in enumerate(found.T):
-        start = int(forest.roots[tree])
-        assert ((leaves >= start) & (leaves < start + forest.tree_sizes[tree])).all()
+        start = int(forest.starts[tree])
+        assert ((leaves >= start) & (leaves < start + forest.sizes[tree])).all()
 
 
 def test_more_rows_than_are_laid_out_at_a_time():
@@ -92,12 +92,102 @@ def test_no_rows_are_no_predictions():
     assert forest.predict(np.zeros((0, 2), np.float32)).shape == (0,)
 
 
-def test_a_forest_goes_through_its_own_arrays():
+def test_a_forest_goes_through_its_state():
     random = np.random.default_rng(1)
-    forest = flatten([Node(random, 4, 3, [0]) for _ in range(3)], random, n_features=3, base=1.0)
-    again = Forest(**forest.arrays(), **forest.scalars())
+    forest = flatten([Node(random, 4, 3, [0]) for _ in range(13)], random, n_features=3, base=1.0)
+    again = Forest.restored(forest.state())
     rows = random.standard_normal((20, 3)).astype(np.float32)
     np.testing.assert_array_equal(forest.predict(rows), again.predict(rows))
+
+
+def test_nodes_without_a_parent_are_dropped():
+    """XGBoost keeps pruned nodes in its arrays."""
+    forest = Forest.from_nodes(
+        sizes=[5, 1],
+        left=[3, -1, -1, -1, -1, -1],
+        right=[4, -1, -1, -1, -1, -1],
+        feature=[0] * 6,
+        threshold=[0.5] * 6,
+        missing_left=[True] * 6,
+        value=[0.0, 7.0, 8.0, 1.0, 2.0, 10.0],
+        n_features=1,
+    )
+    assert forest.sizes.tolist() == [3, 1]
+    rows = np.array([[0.0], [1.0], [np.nan]], np.float32)
+    np.testing.assert_array_equal(forest.predict(rows), [11.0, 12.0, 11.0])
+
+
+def test_rows_of_another_width_are_refused():
+    forest = flatten([Node(np.random.default_rng(0), 2, 3, [0])], np.random.default_rng(0), n_features=3)
+    for rows in (np.zeros((2, 2), np.float32), np.zeros((2, 4), np.float32), np.zeros(3, np.float32)):
+        with pytest.raises(ShapeError, match=r"for trees over 3 columns"):
+            forest.predict(rows)
+
+
+def a_state():
+    random = np.random.default_rng(3)
+    return flatten([Node(random, 4, 3, [0]) for _ in range(13)], random, n_features=3, base=1.0).state()
+
+
+FORGERIES = {
+    "child out of range": lambda s: s["nodes"]["step"].__setitem__(0, 0xFFFFFFF0),
+    "child of its own": lambda s: s["nodes"]["step"].__setitem__(0, 1),
+    "child of another tree": lambda s: s["nodes"]["step"].__iadd__(np.uint32(1 << 12)),
+    "column out of range": lambda s: s["nodes"]["step"].__ior__(np.uint32(7)),
+    "no thresholds": lambda s: s["nodes"]["threshold"].fill(np.nan),
+    "all leaves": lambda s: s["nodes"]["step"].fill(0),
+    "no node": lambda s: s.update(nodes=s["nodes"][:0], values=s["values"][:0]),
+    "nodes of another type": lambda s: s.update(
+        nodes=s["nodes"].astype([("threshold", "f8"), ("step", "u4")])
+    ),
+    "nodes as numbers": lambda s: s.update(nodes=s["nodes"]["threshold"].copy()),
+    "fewer nodes": lambda s: s.update(nodes=s["nodes"][:5]),
+    "fewer values": lambda s: s.update(values=s["values"][:5]),
+    "values no numbers": lambda s: s["values"].fill(np.nan),
+    "last value": lambda s: s["values"].__setitem__(-1, 1.0),
+    "sizes": lambda s: s["sizes"].__setitem__(0, s["sizes"][0] + 2),
+    "huge sizes": lambda s: s["sizes"].fill(2**62),
+    "negative sizes": lambda s: s["sizes"].__setitem__(0, -5),
+    "no tree": lambda s: s.update(sizes=s["sizes"][:0]),
+    "sizes in two dimensions": lambda s: s.update(sizes=s["sizes"][None]),
+    "many columns": lambda s: s.update(n_features=4000),
+    "no columns": lambda s: s.update(n_features=0),
+    "half a column": lambda s: s.update(n_features=2.5),
+    "columns beyond counting": lambda s: s.update(n_features=10**400),
+    "columns as text": lambda s: s.update(n_features="3"),
+    "base": lambda s: s.update(base=float("nan")),
+    "base as text": lambda s: s.update(base="1"),
+    "rate": lambda s: s.update(learning_rate=-1.0),
+    "a member less": lambda s: s.pop("base"),
+    "a member more": lambda s: s.update(in_bag=None),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_forest_is_refused(forgery):
+    state = a_state()
+    Forest.restored(state)
+    FORGERIES[forgery](state)
+    with pytest.raises(SavedFileError):
+        Forest.restored(state)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_a_forest_with_any_bits_changed_is_refused_or_safe(data):
+    state = a_state()
+    name = data.draw(st.sampled_from(["nodes", "sizes", "values"]))
+    flat = state[name].view(np.uint8)
+    for _ in range(data.draw(st.integers(1, 4))):
+        flat[data.draw(st.integers(0, len(flat) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        forest = Forest.restored(state)
+    except SavedFileError:
+        return
+    rows = np.array([[-1.0, 0.0, 1.0], [np.nan] * 3], np.float32)
+    leaves = forest.find_leaves(rows)
+    assert (forest.nodes["step"][leaves] == 0).all()
+    assert ((leaves >= forest.starts) & (leaves < forest.starts + forest.sizes)).all()
 
 
 def test_a_forest_that_does_not_fit_the_layout_is_refused():

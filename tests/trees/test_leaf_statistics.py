@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,14 +7,16 @@ from hypothesis import strategies as st
 from trees.library import fit, tables
 from trees.slow_leaves import SlowLeaves
 
-from treebandit.errors import ParameterError, ShapeError
+from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.trees import (
     ExtraTrees,
     Forest,
+    HistogramForest,
     LeafStatistics,
     LightGBMTrees,
     RandomForestTrees,
     XGBoostTrees,
+    kernels,
 )
 
 boosted = st.sampled_from(
@@ -193,6 +197,124 @@ def test_what_cannot_be_measured_is_refused():
     bagged = RandomForestTrees(n_trees=2).fit(features, targets, seed=0)
     with pytest.raises(ShapeError, match="4 rows to measure, but the trees were grown on 6"):
         LeafStatistics.measure(bagged, features[:4], targets[:4], out_of_bag=True)
+
+
+@settings(deadline=None, max_examples=30)
+@given(tables(), learners)
+def test_a_prepared_update_changes_nothing_until_called_and_nothing_when_called_again(table, learner):
+    forest = learner.fit(table.features, table.targets, seed=0)
+    leaves, other = (LeafStatistics.measure(forest, table.features, table.targets) for _ in range(2))
+    targets = np.resize(table.targets, len(table.others))
+    before = leaves.table.copy()
+    commit = leaves.prepared_update(table.others, targets)
+    np.testing.assert_array_equal(leaves.table, before)
+    commit()
+    predicted = other.update(table.others, targets)
+    np.testing.assert_array_equal(leaves.table, other.table)
+    np.testing.assert_array_equal(commit.predicted, predicted)
+    commit()
+    np.testing.assert_array_equal(leaves.table, other.table)
+    np.testing.assert_array_equal(commit.predicted, predicted)
+
+
+def test_of_two_updates_prepared_at_once_only_the_first_is_made():
+    leaves = some_leaves()
+    rows = np.zeros((1, 2), np.float32)
+    first, second = (leaves.prepared_update(rows, np.array([target])) for target in (1.0, 2.0))
+    first()
+    after = leaves.table.copy()
+    second()
+    np.testing.assert_array_equal(leaves.table, after)
+
+
+def test_a_copy_has_updates_of_its_own():
+    leaves = some_leaves()
+    twin, before = deepcopy(leaves), leaves.table.copy()
+    twin.update(np.zeros((1, 2), np.float32), np.array([9.0]))
+    np.testing.assert_array_equal(leaves.table, before)
+    assert (twin.table != before).any()
+    commit = leaves.prepared_update(np.zeros((1, 2), np.float32), np.array([9.0]))
+    commit()
+    np.testing.assert_array_equal(leaves.table, twin.table)
+
+
+def test_rows_and_targets_that_do_not_fit_are_refused():
+    leaves = some_leaves()
+    before = leaves.table.copy()
+    for rows, targets in ((np.zeros((2, 3)), [1.0, 2.0]), (np.zeros((2, 2)), [1.0]), (np.zeros(2), [1.0])):
+        with pytest.raises(ShapeError):
+            leaves.update(rows.astype(np.float32), np.array(targets))
+    for rows in (np.zeros((2, 3), np.float32), np.zeros((2, 1), np.float32)):
+        with pytest.raises(ShapeError, match="columns"):
+            leaves.estimate(rows)
+        with pytest.raises(ShapeError, match="columns"):
+            leaves.sample(rows, exploration=1.0, key=0)
+    np.testing.assert_array_equal(leaves.table, before)
+
+
+def some_leaves(prior_rows=1.0):
+    random = np.random.default_rng(0)
+    features = random.standard_normal((60, 2)).astype(np.float32)
+    targets = features[:, 0] + random.standard_normal(60)
+    forest = XGBoostTrees(n_trees=12, max_depth=3).fit(features, targets, seed=0)
+    return LeafStatistics.measure(forest, features, targets, prior_rows=prior_rows)
+
+
+def test_statistics_go_through_their_state():
+    leaves = some_leaves()
+    again = LeafStatistics.restored(leaves.state(), prior_rows=leaves.prior_rows)
+    rows = np.random.default_rng(1).standard_normal((20, 2)).astype(np.float32)
+    for each in (leaves, again):
+        each.update(rows, np.ones(20))
+    np.testing.assert_array_equal(leaves.table, again.table)
+    assert again.prior_rows == leaves.prior_rows
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("table", np.zeros((3, 4))),
+        ("table", lambda table: table[:, :3].copy()),
+        ("table", lambda table: table.astype(np.float32)),
+        ("table", lambda table: np.where(table == table[0, 0], np.nan, table)),
+        ("table", lambda table: -table),
+        ("table", lambda table: table + 1.0),
+        ("table", None),
+        ("prior", np.zeros(3)),
+        ("prior", lambda prior: prior - 1e9),
+        ("prior", lambda prior: prior * np.inf),
+        ("forest", {}),
+        ("forest", None),
+    ],
+)
+def test_forged_statistics_are_refused(name, value):
+    state = some_leaves().state()
+    state[name] = value(state[name]) if callable(value) else value
+    with pytest.raises(SavedFileError):
+        LeafStatistics.restored(state)
+
+
+def test_kernels_are_compiled_for_one_kind_of_arguments():
+    """Whatever rows, trees and memory layouts come: each kernel is compiled once."""
+    random = np.random.default_rng(0)
+    features = random.standard_normal((60, 2))
+    targets = features[:, 0] + random.standard_normal(60)
+    frozen = features.astype(np.float32)
+    frozen.flags.writeable = False
+    for learner in (XGBoostTrees(n_trees=3), RandomForestTrees(n_trees=3), HistogramForest(n_trees=3)):
+        forest = learner.fit(features.astype(np.float32), targets, seed=0)
+        measured = [{}] + ([{"out_of_bag": True}] if forest.in_bag is not None else [])
+        for options in measured:
+            leaves = LeafStatistics.measure(forest, features.astype(np.float32), targets, **options)
+            restored = LeafStatistics.restored(leaves.state())
+            for each in (leaves, restored, deepcopy(leaves)):
+                for rows in (features, frozen, np.asfortranarray(features), features[::2]):
+                    each.estimate(rows)
+                    each.sample(rows, exploration=1, key=1)
+                    each.update(rows, targets[: len(rows)])
+                    each.forest.predict(rows)
+    for kernel in (kernels.score_rows, kernels.sample_rows, kernels.learn_rows, kernels.find_leaves):
+        assert len(kernel.signatures) <= 1
 
 
 def test_the_bags_are_not_kept():

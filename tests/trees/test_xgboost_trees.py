@@ -20,7 +20,13 @@ def test_leaves_and_predictions_are_the_librarys(table, n_trees, max_depth):
 
 
 @pytest.mark.parametrize(
-    "options", [{"subsample": 0.5}, {"grow_policy": "lossguide", "max_leaves": 7}, {"max_bin": 16}]
+    "options",
+    [
+        {"subsample": 0.5},
+        {"grow_policy": "lossguide", "max_leaves": 7},
+        {"max_bin": 16},
+        {"tree_method": "exact", "gamma": 1.0},
+    ],
 )
 def test_options_reach_the_library(options):
     random = np.random.default_rng(0)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from treebandit.core import Features, Floats
-from treebandit.errors import ParameterError
+from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.trees import kernels
-
-#: threshold: go right at or above it; step: distance to the left child << bits | column of the laid-out row.
-NODE = np.dtype([("threshold", np.float32), ("step", np.uint32)])
+from treebandit.trees.kernels import CHAINS, NODE, ForestArrays
 
 
 @runtime_checkable
@@ -28,36 +27,45 @@ class TreeLearner(Protocol):
 class Forest:
     """Flat arrays of all nodes of all trees; a prediction is `base` plus the sum of one leaf value per tree.
 
+    nodes: tree after tree, each level by level with siblings side by side; behind them one more leaf of value 0.
+    sizes: (trees,), how many nodes each tree has. values: (nodes,), outputs of the leaves.
     learning_rate: η where trees were added up (boosting), 0 where they are averaged (bagging): then the values
         are already divided by the number of trees.
-    in_bag: (n, n_trees), which training rows each tree was grown on; None where that is not known.
+    in_bag: (n, trees), which training rows each tree was grown on; None where that is not known. Not saved.
     """
 
     nodes: NDArray[np.void]
-    roots: NDArray[np.uint64]
-    depths: NDArray[np.int64]
+    sizes: NDArray[np.int64]
     values: Floats
-    n_trees: int
     n_features: int
-    base: float
-    learning_rate: float
+    base: float = 0.0
+    learning_rate: float = 0.0
     in_bag: NDArray[np.bool_] | None = None
+    #: What kernels take: the members of ForestArrays.
+    arrays: tuple[Any, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        n_trees, bits = len(self.sizes), _column_bits(self.n_features)
+        blocks = -(-n_trees // CHAINS)
+        roots = np.full(blocks * CHAINS, len(self.nodes) - 1, np.uint64)
+        roots[:n_trees] = self.starts
+        depths = np.zeros(blocks * CHAINS, np.int64)
+        depths[:n_trees] = _depths(self.starts, self.nodes["step"] == 0)
+        deepest = depths.reshape(blocks, CHAINS).max(1)
+        arrays = ForestArrays(
+            self.nodes, roots, deepest, bits, n_trees, float(self.base), float(self.learning_rate)
+        )
+        object.__setattr__(self, "arrays", tuple(arrays))
 
     @property
-    def bits(self) -> int:
-        """Bits of a node's step that name the column."""
-        return _column_bits(self.n_features)
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.sizes)
 
     @property
-    def layout(self) -> tuple[NDArray[np.void], NDArray[np.uint64], NDArray[np.int64], int]:
-        """What every kernel needs first."""
-        return self.nodes, self.roots, self.depths, self.bits
-
-    @property
-    def tree_sizes(self) -> NDArray[np.int64]:
-        """Number of nodes of each tree."""
-        starts = self.roots[: self.n_trees].astype(np.int64)
-        return np.diff(starts, append=len(self.nodes) - 1)
+    def starts(self) -> NDArray[np.int64]:
+        """The first node, the root, of each tree."""
+        return np.cumsum(self.sizes) - self.sizes
 
     @classmethod
     def from_nodes(
@@ -79,58 +87,46 @@ class Forest:
 
         sizes: nodes per tree. All others: one entry per node, tree after tree, the first node of a tree its root.
         left, right: child within the tree, negative at a leaf. threshold: float32, go right where x >= threshold.
-        missing_left: where NaN goes. value: output of a leaf, anything elsewhere.
+        missing_left: where NaN goes. value: output of a leaf, anything elsewhere. Nodes without a parent are dropped.
         """
-        sizes_ = np.asarray(sizes, np.int64)
-        n_trees = len(sizes_)
-        starts = np.concatenate(([0], np.cumsum(sizes_)[:-1]))
-        tree_of = np.repeat(np.arange(n_trees, dtype=np.int32), sizes_)
-        offset = starts[tree_of]
+        given = np.asarray(sizes, np.int64)
+        starts = np.cumsum(given) - given
+        offset = np.repeat(starts, given)
         left_ = np.asarray(left, np.int64)
         is_leaf = left_ < 0
-        left_ = np.where(is_leaf, -1, left_ + offset)
-        right_ = np.where(is_leaf, -1, np.asarray(right, np.int64) + offset)
-
-        order, depth = _siblings_together(starts, tree_of, left_, right_, is_leaf)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
+        left_, right_ = left_ + offset, np.asarray(right, np.int64) + offset
+        order = _siblings_together(starts, left_, right_, is_leaf)
         leaf = is_leaf[order]
-        distance = np.where(leaf, 0, place[left_[order]] - np.arange(len(order)))
-        column = np.where(
-            np.asarray(missing_left, np.bool_), np.asarray(feature), np.asarray(feature) + n_features
-        )[order]
+        place = np.zeros(len(left_), np.int64)
+        place[order] = np.arange(len(order))
+        distance = np.where(leaf, 0, place[left_[order] * ~leaf] - np.arange(len(order)))
+        column = np.asarray(feature)[order] + n_features * ~np.asarray(missing_left, np.bool_)[order]
         bits = _column_bits(n_features)
         if int(distance.max(initial=0)) >> (32 - bits):
             raise ParameterError(
-                f"trees of up to {int(sizes_.max())} nodes over {n_features} features do not fit the node layout; "
+                f"trees of up to {int(given.max())} nodes over {n_features} features do not fit the node layout; "
                 "limit max_depth or use fewer columns"
             )
         nodes = np.zeros(len(order) + 1, NODE)
         nodes["threshold"][:-1] = np.where(leaf, np.float32(np.nan), np.asarray(threshold, np.float32)[order])
         nodes["step"][:-1] = np.where(leaf, 0, distance << bits | column)
-        nodes["threshold"][-1] = np.nan  # the lone leaf that fills up the last block of roots
+        nodes["threshold"][-1] = np.nan
         values = np.append(np.where(leaf, np.asarray(value, np.float64)[order], 0.0), 0.0)
+        tree_of = np.repeat(np.arange(len(given)), given)[order]
+        kept = np.bincount(tree_of, minlength=len(given)).astype(np.int64)
+        return cls(nodes, kept, values, n_features, float(base), float(learning_rate), in_bag)
 
-        blocks = -(-n_trees // kernels.CHAINS)
-        roots = np.full(blocks * kernels.CHAINS, len(order), np.uint64)
-        roots[:n_trees] = starts
-        depths = np.zeros(len(roots), np.int64)
-        depths[:n_trees] = depth
-        return cls(
-            nodes=nodes,
-            roots=roots,
-            depths=depths.reshape(blocks, kernels.CHAINS).max(1),
-            values=values,
-            n_trees=n_trees,
-            n_features=n_features,
-            base=float(base),
-            learning_rate=float(learning_rate),
-            in_bag=in_bag,
-        )
+    def checked(self, features: Features) -> Features:
+        """Rows as kernels take them; other widths would be read out of bounds."""
+        if features.ndim != 2 or features.shape[1] != self.n_features:
+            raise ShapeError(f"features of shape {features.shape} for trees over {self.n_features} columns")
+        if features.dtype != np.float32 or not features.flags.carray:
+            return np.array(features, np.float32, order="C")
+        return features
 
     def find_leaves(self, features: Features) -> NDArray[np.int32]:
         """The node at which each row ends in each tree: (n, n_trees)."""
-        leaves: NDArray[np.int32] = kernels.find_leaves(*self.layout, self.n_trees, features)
+        leaves: NDArray[np.int32] = kernels.find_leaves(self.arrays, self.checked(features))
         return leaves
 
     def predict(self, features: Features) -> Floats:
@@ -138,27 +134,85 @@ class Forest:
         predictions: Floats = self.base + self.values[self.find_leaves(features)].sum(1)
         return predictions
 
-    def state(self):  # type: ignore[no-untyped-def]
-        """shim"""
-        return {**self.arrays(), **self.scalars()}
+    def state(self) -> dict[str, Any]:
+        """The forest as arrays and numbers, for saving."""
+        return {name: getattr(self, name) for name in _SAVED}
 
     @classmethod
-    def restored(cls, state):  # type: ignore[no-untyped-def]
-        """shim"""
-        return cls(**state)
+    def restored(cls, state: Any) -> Forest:
+        """The forest that `state` described; a SavedFileError where no walk down these nodes would be safe."""
+        if not isinstance(state, Mapping) or set(state) != set(_SAVED):
+            found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+            raise SavedFileError(
+                f"the file has {found} for a forest, expected {_SAVED}; save the agent again"
+            )
+        nodes, sizes = saved_array(state, "nodes", NODE), saved_array(state, "sizes", np.int64)
+        values = saved_array(state, "values", np.float64, (len(nodes),))
+        width, base, rate = (saved_number(state, name) for name in ("n_features", "base", "learning_rate"))
+        if not (width == int(width) and 1 <= width < 2**30 and 0 <= rate <= 1):
+            raise SavedFileError(
+                f"the file has a forest over {width} columns with learning rate {rate}; save it again"
+            )
+        _check_nodes(nodes, sizes, int(width))
+        if not np.isfinite(values).all() or values[-1] != 0.0:
+            raise SavedFileError(
+                "the file has a forest with leaf outputs that are no numbers; save the agent again"
+            )
+        return cls(nodes, sizes, values, int(width), base, rate)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that make up the forest, for saving."""
-        return {"nodes": self.nodes, "roots": self.roots, "depths": self.depths, "values": self.values}
 
-    def scalars(self) -> dict[str, float | int]:
-        """The rest of it."""
-        return {
-            "n_trees": self.n_trees,
-            "n_features": self.n_features,
-            "base": self.base,
-            "learning_rate": self.learning_rate,
-        }
+_SAVED = ("nodes", "sizes", "values", "n_features", "base", "learning_rate")
+
+
+def saved_array(
+    state: Mapping[str, Any], name: str, dtype: Any, shape: tuple[int, ...] | None = None
+) -> NDArray[Any]:
+    """A member of a saved state that must be an array of this type, and of this shape or else flat and not empty."""
+    array: Any = state.get(name)
+    found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+    fits = isinstance(array, np.ndarray) and array.dtype == dtype
+    if not fits or (array.shape != shape if shape else array.ndim != 1 or not len(array)):
+        wanted = f"{np.dtype(dtype)} {shape or 'flat'}"
+        raise SavedFileError(f"the file has {name} as {found}, expected {wanted}; save the agent again")
+    return np.array(array, order="C")
+
+
+def saved_number(state: Mapping[str, Any], name: str) -> float:
+    """A member of a saved state that must be a finite number."""
+    number = state.get(name)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < 1e300:
+        raise SavedFileError(
+            f"the file has {name}={number!r}, expected a finite number; save the agent again"
+        )
+    return float(number)
+
+
+def _check_nodes(nodes: NDArray[np.void], sizes: NDArray[np.int64], n_features: int) -> None:
+    """Raise a SavedFileError unless every walk stays in its tree, ends, and reads columns that exist.
+
+    Level by level with siblings side by side, the k-th inner node of a tree has its children at 1 + 2k and 2 + 2k.
+    Where that holds and lies ahead of the node, every node has one parent before it.
+    """
+    n, bits = len(nodes) - 1, _column_bits(n_features)
+    step, threshold = nodes["step"].astype(np.int64), nodes["threshold"]
+    is_leaf = step == 0
+    safe = sizes.min() >= 1 and sizes.max() <= n and int(sizes.sum()) == n and is_leaf[-1]
+    if safe:
+        starts = np.cumsum(sizes) - sizes
+        splits = np.concatenate([[0], np.cumsum(~is_leaf)])
+        per_tree = splits[starts + sizes] - splits[starts]
+        inner = np.flatnonzero(~is_leaf)
+        number = np.arange(len(inner)) - np.repeat(splits[starts], per_tree)
+        children = np.repeat(starts, per_tree) + 1 + 2 * number
+        safe = (
+            (sizes == 2 * per_tree + 1).all()
+            and (step[inner] >> bits == children - inner).all()
+            and (children > inner).all()
+            and ((step[inner] & ((1 << bits) - 1)) < 2 * n_features).all()
+            and (np.isnan(threshold) == is_leaf).all()
+        )
+    if not safe:
+        raise SavedFileError("the file has a forest whose nodes form no trees; save the agent again")
 
 
 def less_or_equal(threshold: ArrayLike) -> NDArray[np.float32]:
@@ -171,26 +225,34 @@ def less_or_equal(threshold: ArrayLike) -> NDArray[np.float32]:
 
 
 def _column_bits(n_features: int) -> int:
+    """Bits of a node's step that name the column: each is there twice, see `kernels.lay_out`."""
     return max(1, (2 * n_features - 1).bit_length())
 
 
 def _siblings_together(
-    starts: NDArray[np.int64],
-    tree_of: NDArray[np.int32],
-    left: NDArray[np.int64],
-    right: NDArray[np.int64],
-    is_leaf: NDArray[np.bool_],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """An order of the nodes, tree by tree and level by level, with siblings side by side; and each tree's depth."""
+    starts: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], is_leaf: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """An order of the nodes, tree by tree and level by level, with siblings side by side."""
     level = starts
-    levels = [level]
-    depth = np.zeros(len(starts), np.int64)
+    levels, trees = [level], [np.arange(len(starts))]
     while True:
-        inner = level[~is_leaf[level]]
-        if not len(inner):
+        inner = ~is_leaf[level]
+        if not inner.any():
             break
-        level = np.column_stack((left[inner], right[inner])).ravel()
-        depth[tree_of[level]] = len(levels)
+        trees.append(np.repeat(trees[-1][inner], 2))
+        level = np.column_stack((left[level[inner]], right[level[inner]])).ravel()
         levels.append(level)
-    reached = np.concatenate(levels)
-    return reached[np.argsort(tree_of[reached], kind="stable")], depth
+    return np.concatenate(levels)[np.argsort(np.concatenate(trees), kind="stable")]
+
+
+def _depths(starts: NDArray[np.int64], is_leaf: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Each tree's depth: a level is followed by two nodes for each inner node in it."""
+    splits = np.concatenate([[0], np.cumsum(~is_leaf)])
+    first, last = starts, starts + 1
+    depths = np.zeros(len(starts), np.int64)
+    while True:
+        first, last = last, last + 2 * (splits[last] - splits[first])
+        grown = last > first
+        if not grown.any():
+            return depths
+        depths += grown

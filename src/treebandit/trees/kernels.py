@@ -1,223 +1,260 @@
-"""The compiled loops over trees: find leaves, score rows, measure leaves, update leaves.
+"""The compiled loops over trees: find leaves, score rows, draw rows, let rows change leaves.
 
-Several trees are walked in step, because one walk alone waits for memory at every node. A node takes 8 bytes: its
-threshold, and its feature and the distance to its left child packed in one word; the right child follows the left
-one, and a leaf stands at distance 0 from itself under a threshold that nothing reaches (NaN), so every walk takes the
-same number of steps without a branch. A missing value costs nothing in the walk: each row is laid out twice, its NaN
-as -inf in the first half (goes left) and as +inf in the second (goes right), and a node reads the half it wants.
+Kernels take plain tuples of arrays and name their members inside (`ForestArrays(*forest)`): numba unpacks a plain
+tuple in a tenth of the time of a named one. Helpers that only kernels call have no Python wrapper, which saves a third
+of their compile time.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import float64, uint32, uint64
+from numpy.typing import NDArray
 
 from treebandit.compiled import njit
+from treebandit.core import Features, Floats
 
 #: Trees walked in step; a forest's roots are padded to a multiple of it.
 CHAINS = 10
 #: Rows laid out at a time, so that they stay in the cache.
 ROWS = 1024
 
-#: Columns of a leaf table: leaf output o, s²/c, count c, mean of the suggested outputs.
-OUTPUT, SPREAD, COUNT, MEAN = 0, 1, 2, 3
+#: threshold: go right at or above it; step: distance to the left child << bits | column of the laid-out row.
+NODE = np.dtype([("threshold", np.float32), ("step", np.uint32)])
 
+#: Columns of a leaf table: leaf output o, s²/c, count c, mean of the suggested outputs.
+OUTPUT, VARIANCE, COUNT, MEAN = 0, 1, 2, 3
 
 #: The sum of four uniforms on 0..65535 has variance (65536² - 1) / 3.
 NOISE_SCALE = (3.0 / (65536.0**2 - 1.0)) ** 0.5
+#: Draw k of a key is the first draw of the key k times this number further on, modulo 2⁶⁴.
+NEXT_DRAW = 0xD1342543DE82EF95
 
 
-@njit(cache=True)
-def lay_out(features, start, stop, rows):  # type: ignore[no-untyped-def]
-    """Copy features[start:stop] into both halves of `rows`."""
+class ForestArrays(NamedTuple):
+    """A forest as kernels see it. The last node is a leaf of output 0 that fills up the last block of roots.
+
+    roots: (blocks * CHAINS,). depths: (blocks,), of the deepest tree of each block. bits: of a step, for the column.
+    """
+
+    nodes: NDArray[np.void]
+    roots: NDArray[np.uint64]
+    depths: NDArray[np.int64]
+    bits: int
+    n_trees: int
+    base: float
+    rate: float
+
+
+class LeafArrays(NamedTuple):
+    """What leaves know. version: (1,), how many updates there were."""
+
+    table: Floats
+    prior: Floats
+    prior_rows: float
+    version: NDArray[np.int64]
+
+
+class RowArrays(NamedTuple):
+    """Rows to learn. in_bag: (n, trees), rows that a tree was grown on and must not count; or empty."""
+
+    features: Features
+    targets: Floats
+    in_bag: NDArray[np.bool_]
+
+
+helper = njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+@helper
+def lay_out(features, start, n, rows):  # type: ignore[no-untyped-def]
+    """Copy n rows of the features from `start` on into both halves of `rows`.
+
+    A missing value is -inf in the first half and +inf in the second. A node whose missing values go left reads the
+    first half, any other node the second, so the walk needs no test for missing values.
+    """
     width = features.shape[1]
-    for i in range(stop - start):
+    for i in range(n):
         for j in range(width):
             value = features[start + i, j]
-            if value != value:
-                rows[i, j] = -np.inf
-                rows[i, j + width] = np.inf
-            else:
-                rows[i, j] = value
-                rows[i, j + width] = value
+            missing = value != value
+            rows[i, j] = -np.inf if missing else value
+            rows[i, j + width] = np.inf if missing else value
 
 
-@njit(cache=True)
-def _descend(nodes, roots, block, depths, bits, rows, i, leaves):  # type: ignore[no-untyped-def]
-    """Walk row i down the CHAINS trees of a block; `leaves` gets the nodes where it ends."""
-    mask = uint32((1 << bits) - 1)
-    shift = uint32(bits)
+@helper
+def _walk(forest, block, rows, n, found):  # type: ignore[no-untyped-def]
+    """Walk n rows down the trees of a block: found[i, j] becomes the node at which row i ends in its tree j.
+
+    One walk alone waits for memory at every node, so CHAINS trees are walked in step. A node takes 8 bytes, its right
+    child follows the left one, and a leaf is at distance 0 from itself under a threshold that nothing reaches (NaN):
+    every walk takes the same number of steps and has no branch to mispredict. Unsigned indices save a sign test each.
+    """
+    mask, shift = uint32((1 << forest.bits) - 1), uint32(forest.bits)
+    nodes, roots, depth = forest.nodes, forest.roots, forest.depths[block]
     first = uint64(block) * uint64(CHAINS)
-    for j in range(CHAINS):
-        leaves[uint64(j)] = roots[first + uint64(j)]
-    for _ in range(depths[block]):
-        for j in range(CHAINS):
-            node = leaves[uint64(j)]
-            step = nodes[node].step
-            goes_right = rows[uint64(i), uint64(step & mask)] >= nodes[node].threshold
-            leaves[uint64(j)] = node + uint64(step >> shift) + uint64(goes_right)
+    for i in range(uint64(n)):
+        for j in range(uint64(CHAINS)):
+            found[i, j] = roots[first + j]
+        for _ in range(depth):
+            for j in range(uint64(CHAINS)):
+                node = found[i, j]
+                step = nodes[node].step
+                goes_right = rows[i, uint64(step & mask)] >= nodes[node].threshold
+                found[i, j] = node + uint64(step >> shift) + uint64(goes_right)
 
 
 @njit(cache=True)
-def find_leaves(nodes, roots, depths, bits, n_trees, features):  # type: ignore[no-untyped-def]
+def find_leaves(forest, features):  # type: ignore[no-untyped-def]
     """The node at which each row ends in each tree: (n, n_trees)."""
+    trees = ForestArrays(*forest)
     n = features.shape[0]
-    found = np.empty((n, n_trees), np.int32)
-    leaves = np.empty(CHAINS, np.uint64)
+    ends = np.empty((n, trees.n_trees), np.int32)
+    found = np.empty((min(n, ROWS), CHAINS), np.uint64)
     rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
-        stop = min(n, start + ROWS)
-        lay_out(features, start, stop, rows)
-        for block in range(depths.shape[0]):
-            width = min(CHAINS, n_trees - block * CHAINS)
-            for i in range(stop - start):
-                _descend(nodes, roots, block, depths, bits, rows, i, leaves)
-                for j in range(width):
-                    found[start + i, block * CHAINS + j] = leaves[uint64(j)]
-    return found
+        size = min(n - start, ROWS)
+        lay_out(features, start, size, rows)
+        for block in range(trees.depths.shape[0]):
+            _walk(trees, block, rows, size, found)
+            for i in range(size):
+                for j in range(min(CHAINS, trees.n_trees - block * CHAINS)):
+                    ends[start + i, block * CHAINS + j] = found[i, j]
+    return ends
 
 
 @njit(cache=True)
-def score_rows(nodes, roots, depths, bits, table, features):  # type: ignore[no-untyped-def]
+def score_rows(forest, table, features):  # type: ignore[no-untyped-def]
     """Sums over the trees of leaf output, s²/c and count: (3, n)."""
+    trees = ForestArrays(*forest)
     n = features.shape[0]
     sums = np.zeros((3, n))
-    leaves = np.empty(CHAINS, np.uint64)
+    found = np.empty((min(n, ROWS), CHAINS), np.uint64)
     rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
-        stop = min(n, start + ROWS)
-        lay_out(features, start, stop, rows)
-        for block in range(depths.shape[0]):
-            for i in range(stop - start):
-                _descend(nodes, roots, block, depths, bits, rows, i, leaves)
-                output, spread, count = 0.0, 0.0, 0.0
+        size = min(n - start, ROWS)
+        lay_out(features, start, size, rows)
+        for block in range(trees.depths.shape[0]):
+            _walk(trees, block, rows, size, found)
+            for i in range(size):
+                row = start + i
+                output, variance, count = sums[0, row], sums[1, row], sums[2, row]
                 for j in range(CHAINS):
-                    leaf = leaves[uint64(j)]
-                    output += table[leaf, uint64(OUTPUT)]
-                    spread += table[leaf, uint64(SPREAD)]
-                    count += table[leaf, uint64(COUNT)]
-                sums[0, start + i] += output
-                sums[1, start + i] += spread
-                sums[2, start + i] += count
+                    leaf = found[i, j]
+                    output += table[leaf, OUTPUT]
+                    variance += table[leaf, VARIANCE]
+                    count += table[leaf, COUNT]
+                sums[0, row], sums[1, row], sums[2, row] = output, variance, count
     return sums
 
 
-@njit(cache=True)
-def leaf_noise(key, leaf):  # type: ignore[no-untyped-def]
-    """A draw of mean 0 and variance 1 that belongs to this leaf under this key: the sum of four 16-bit uniforms."""
+@helper
+def hashed(key, leaf):  # type: ignore[no-untyped-def]
+    """splitmix64: 64 bits that look random and always are the same for this key and leaf."""
     bits = key + (leaf + uint64(1)) * uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> uint64(27))) * uint64(0x94D049BB133111EB)
-    bits ^= bits >> uint64(31)
-    low = uint64(0xFFFF)
+    return bits ^ (bits >> uint64(31))
+
+
+@helper
+def leaf_noise(key, leaf):  # type: ignore[no-untyped-def]
+    """A draw of mean 0 and variance 1 that belongs to this leaf under this key.
+
+    The four 16-bit parts of a hash, added up: near enough to normal for a sum over many leaves, the same wherever it
+    is asked for, and without a table of draws.
+    """
+    bits, low = hashed(key, leaf), uint64(0xFFFF)
     drawn = (bits & low) + ((bits >> uint64(16)) & low) + ((bits >> uint64(32)) & low) + (bits >> uint64(48))
-    return (float64(drawn) - 131070.0) * NOISE_SCALE
+    return (float64(uint32(drawn)) - 131070.0) * NOISE_SCALE
+
+
+@helper
+def add_draws(table, leaf, key, exploration, drawn):  # type: ignore[no-untyped-def]
+    """Add to each of (draws,) numbers its own draw of o + exploration · √(s²/c) · noise of a leaf."""
+    output, deviation = table[leaf, OUTPUT], exploration * np.sqrt(table[leaf, VARIANCE])
+    for k in range(uint64(drawn.shape[0])):
+        drawn[k] += output + deviation * leaf_noise(key + k * uint64(NEXT_DRAW), leaf)
 
 
 @njit(cache=True)
-def sample_rows(nodes, roots, depths, bits, table, features, key, exploration):  # type: ignore[no-untyped-def]
-    """Σ (o + exploration · √(s²/c) · noise of the leaf) over the trees, (n,): rows in one leaf share its noise."""
+def sample_rows(forest, table, features, key, exploration, draws):  # type: ignore[no-untyped-def]
+    """Σ (o + exploration · √(s²/c) · noise of the leaf) over the trees, (n, draws).
+
+    Rows are walked once for all draws, and rows in one leaf share its noise, draw by draw.
+    """
+    trees = ForestArrays(*forest)
     n = features.shape[0]
-    samples = np.zeros(n)
-    leaves = np.empty(CHAINS, np.uint64)
+    samples = np.zeros((n, draws))
+    found = np.empty((min(n, ROWS), CHAINS), np.uint64)
     rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
-        stop = min(n, start + ROWS)
-        lay_out(features, start, stop, rows)
-        for block in range(depths.shape[0]):
-            for i in range(stop - start):
-                _descend(nodes, roots, block, depths, bits, rows, i, leaves)
-                sample = 0.0
+        size = min(n - start, ROWS)
+        lay_out(features, start, size, rows)
+        for block in range(trees.depths.shape[0]):
+            _walk(trees, block, rows, size, found)
+            for i in range(size):
                 for j in range(CHAINS):
-                    leaf = leaves[uint64(j)]
-                    deviation = np.sqrt(table[leaf, uint64(SPREAD)])
-                    sample += table[leaf, uint64(OUTPUT)] + exploration * deviation * leaf_noise(key, leaf)
-                samples[start + i] += sample
+                    add_draws(table, found[i, j], key, exploration, samples[start + i])
     return samples
 
 
 @njit(cache=True)
-def measure_leaves(  # type: ignore[no-untyped-def]
-    nodes, roots, depths, bits, n_trees, values, base, rate, features, targets, in_bag, table, tree_moments
-):
-    """Fill MEAN, COUNT and (for now) the sum of squared deviations in SPREAD, and in `tree_moments`, (n_trees, 3),
-    each tree's first suggestion y₀, Σ(y - y₀) and Σ(y - y₀)².
+def learn_rows(forest, leaves, rows_, expected, fixed, predicted):  # type: ignore[no-untyped-def]
+    """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
 
-    The output that row i suggests to tree n is y = rate * (target - prefix prediction) where trees are added up
-    (rate > 0), and target / n_trees where they are averaged (rate = 0). A row in the bag of a tree is left out
-    there; `in_bag` is (n, n_trees), or empty where all rows count.
+    The output that a row suggests to tree n is rate * (target - p) where trees are added up (rate > 0), p being the
+    prediction of the trees before it as they are now, each after its own update; target / n_trees where they are
+    averaged (rate = 0). s² is (Σ squared deviations + prior_rows · prior) / (c - 1 + prior_rows).
+
+    expected: does nothing unless this is the version of the leaves, and counts it up in the end, so that an update
+        can be asked for again by someone who does not know whether it was done.
+    fixed: outputs stay as they are. predicted: (n,), becomes the prediction of each row just before it is learned.
+
+    Trees are walked block by block, all rows in each: a block's leaves stay in the cache. The result is that of one
+    row after the other, because a row sees of the other blocks only its own prefix.
     """
+    trees, known, given = ForestArrays(*forest), LeafArrays(*leaves), RowArrays(*rows_)
+    if known.version[0] != expected:
+        return
+    table, features, in_bag = known.table, given.features, given.in_bag
     n = features.shape[0]
-    bags = in_bag.shape[0] > 0
-    leaves = np.empty(CHAINS, np.uint64)
+    prior_rows, bags = known.prior_rows, in_bag.shape[0] > 0
+    found = np.empty((min(n, ROWS), CHAINS), np.uint64)
     rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     prefix = np.empty(min(n, ROWS))
     for start in range(0, n, ROWS):
-        stop = min(n, start + ROWS)
-        lay_out(features, start, stop, rows)
-        prefix[:] = base
-        for block in range(depths.shape[0]):
-            width = min(CHAINS, n_trees - block * CHAINS)
-            for i in range(stop - start):
-                _descend(nodes, roots, block, depths, bits, rows, i, leaves)
-                target = targets[start + i]
-                for j in range(width):
-                    leaf = leaves[uint64(j)]
-                    tree = block * CHAINS + j
-                    suggested = rate * (target - prefix[i]) if rate > 0.0 else target / n_trees
-                    prefix[i] += values[leaf]
-                    if start + i == 0:
-                        tree_moments[tree, 0] = suggested
-                    shifted = suggested - tree_moments[tree, 0]
-                    tree_moments[tree, 1] += shifted
-                    tree_moments[tree, 2] += shifted * shifted
-                    if bags and in_bag[start + i, tree]:
-                        continue
-                    count = table[leaf, COUNT] + 1.0
-                    off = suggested - table[leaf, MEAN]
-                    table[leaf, COUNT] = count
-                    table[leaf, MEAN] += off / count
-                    table[leaf, SPREAD] += off * (suggested - table[leaf, MEAN])
-
-
-@njit(cache=True)
-def update_leaves(  # type: ignore[no-untyped-def]
-    nodes, roots, depths, bits, n_trees, base, rate, features, targets, prior, prior_rows, table
-):
-    """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
-
-    A boosted tree is suggested rate * (target - prefix), the prefix being that of the trees before it as they are
-    now, each after its own update: then the steps of all trees together never exceed the gap that the largest of
-    them sees, while steps against a fixed prefix add up and overshoot. s² is (Σ squared deviations + prior_rows ·
-    prior) / (c - 1 + prior_rows). Returns the prediction of each row just before it changed the leaves, (n,).
-    """
-    n = features.shape[0]
-    predicted = np.empty(n)
-    leaves = np.empty(CHAINS, np.uint64)
-    rows = np.empty((1, 2 * features.shape[1]), np.float32)
-    for i in range(n):
-        lay_out(features, i, i + 1, rows)
-        prefix, predicted[i] = base, base
-        for block in range(depths.shape[0]):
-            _descend(nodes, roots, block, depths, bits, rows, 0, leaves)
-            for j in range(min(CHAINS, n_trees - block * CHAINS)):
-                leaf = leaves[uint64(j)]
-                suggested = rate * (targets[i] - prefix) if rate > 0.0 else targets[i] / n_trees
-                predicted[i] += table[leaf, OUTPUT]
-                before = table[leaf, COUNT]
-                count = before + 1.0
-                assumed = prior_rows * prior[block * CHAINS + j]
-                deviations = 0.0
-                if before > 1.0:
-                    deviations = table[leaf, SPREAD] * before * (before - 1.0 + prior_rows) - assumed
-                off = suggested - table[leaf, MEAN]
-                table[leaf, COUNT] = count
-                table[leaf, MEAN] += off / count
-                table[leaf, OUTPUT] += (suggested - table[leaf, OUTPUT]) / count
-                prefix += table[leaf, OUTPUT]
-                if count > 1.0:
-                    deviations += off * (suggested - table[leaf, MEAN])
-                    table[leaf, SPREAD] = (deviations + assumed) / (count * (count - 1.0 + prior_rows))
-                else:
-                    table[leaf, SPREAD] = prior[block * CHAINS + j]
-    return predicted
+        size = min(n - start, ROWS)
+        lay_out(features, start, size, rows)
+        for i in range(size):
+            prefix[i] = trees.base
+            predicted[start + i] = trees.base
+        for block in range(trees.depths.shape[0]):
+            _walk(trees, block, rows, size, found)
+            for i in range(size):
+                target = given.targets[start + i]
+                for j in range(min(CHAINS, trees.n_trees - block * CHAINS)):
+                    leaf, tree = found[i, j], block * CHAINS + j
+                    boosted = trees.rate > 0.0
+                    suggested = trees.rate * (target - prefix[i]) if boosted else target / trees.n_trees
+                    predicted[start + i] += table[leaf, OUTPUT]
+                    if not (bags and in_bag[start + i, tree]):
+                        before = table[leaf, COUNT]
+                        count = before + 1.0
+                        off = suggested - table[leaf, MEAN]
+                        mean = table[leaf, MEAN] + off / count
+                        # c (c - 1 + prior_rows) times the old s²/c is the old Σ squared deviations, prior included.
+                        variance = known.prior[tree]
+                        if count > 1.0:
+                            deviations = prior_rows * variance
+                            if before > 1.0:
+                                deviations = table[leaf, VARIANCE] * before * (before - 1.0 + prior_rows)
+                            deviations += off * (suggested - mean)
+                            variance = deviations / (count * (count - 1.0 + prior_rows))
+                        table[leaf, COUNT], table[leaf, MEAN], table[leaf, VARIANCE] = count, mean, variance
+                        if not fixed:
+                            table[leaf, OUTPUT] += (suggested - table[leaf, OUTPUT]) / count
+                    prefix[i] += table[leaf, OUTPUT]
+    known.version[0] = expected + 1

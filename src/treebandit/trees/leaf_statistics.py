@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treebandit.core import Estimate, Features, Floats
-from treebandit.errors import ParameterError, ShapeError
+from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.trees import kernels
-from treebandit.trees.forest import Forest
-from treebandit.trees.settled import FEWEST_ROWS, RowMemory
+from treebandit.trees.forest import Forest, saved_array
+from treebandit.trees.kernels import COUNT, MEAN, OUTPUT, VARIANCE, LeafArrays, RowArrays
+from treebandit.trees.leaf_cache import LeafCache
 
 LeafOutput = Literal["library", "average"]
 
@@ -27,14 +29,16 @@ class LeafStatistics:
     prior_rows: how many rows' weight it has in every other leaf, so that no leaf is ever quite sure.
     """
 
-    __slots__ = ("_memory", "forest", "prior", "prior_rows", "table")
+    __slots__ = ("_arrays", "_version", "cache", "forest", "prior", "prior_rows", "table")
 
     def __init__(self, forest: Forest, table: Floats, prior: Floats, prior_rows: float = 0.0) -> None:
         self.forest = forest
         self.table = table
         self.prior = prior
         self.prior_rows = float(prior_rows)
-        self._memory = RowMemory(forest)
+        self._version = np.zeros(1, np.int64)
+        self._arrays = tuple(LeafArrays(table, prior, self.prior_rows, self._version))
+        self.cache = LeafCache(forest)
 
     @classmethod
     def measure(
@@ -57,99 +61,63 @@ class LeafStatistics:
         """
         if output not in ("library", "average"):
             raise ParameterError(f"leaf output {output!r}; choose 'library' or 'average'")
-        bags = _NO_BAGS
-        if out_of_bag:
-            bags = _bags_of(forest, len(features))
         table = np.zeros((len(forest.nodes), 4))
-        moments = np.zeros((forest.n_trees, 3))
-        kernels.measure_leaves(
-            *forest.layout,
-            forest.n_trees,
-            forest.values,
-            forest.base,
-            forest.learning_rate,
-            features,
-            targets,
-            bags,
-            table,
-            moments,
-        )
-        n = max(len(features), 1)
-        prior = np.maximum(moments[:, 2] / n - (moments[:, 1] / n) ** 2, 0.0) * (n / max(n - 1, 1))
-        count = table[:, kernels.COUNT]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spread = table[:, kernels.SPREAD]
-            if prior_rows:
-                spread[:-1] += np.repeat(prior_rows * prior, forest.tree_sizes)
-            spread = spread / (count * (count - 1.0 + prior_rows))
-        few = count < 2
-        few[-1] = False
-        spread[-1] = 0.0
-        if few[:-1].any():
-            spread[:-1] = np.where(few[:-1], np.repeat(prior, forest.tree_sizes), spread[:-1])
-        table[:, kernels.SPREAD] = spread
-        unknown = count == 0
-        table[:, kernels.OUTPUT] = forest.values
+        table[:, OUTPUT] = forest.values
+        empty = LeafArrays(table, np.zeros(forest.n_trees), 0.0, np.zeros(1, np.int64))
+        rows = RowArrays(features, targets, _bags_of(forest, len(features)) if out_of_bag else _NO_BAGS)
+        kernels.learn_rows(forest.arrays, tuple(empty), tuple(rows), 0, True, np.empty(len(features)))
+        prior = _set_variances(forest, table, targets, prior_rows)
         if output == "average":
-            table[:, kernels.OUTPUT] = np.where(unknown, forest.values, table[:, kernels.MEAN])
+            table[:, OUTPUT] = np.where(table[:, COUNT] > 0, table[:, MEAN], forest.values)
         return cls(replace(forest, in_bag=None), table, prior, prior_rows)
+
+    def state(self) -> dict[str, Any]:
+        """The statistics and their forest as arrays and numbers, for saving."""
+        return {"forest": self.forest.state(), "table": self.table, "prior": self.prior}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any], *, prior_rows: float = 0.0) -> LeafStatistics:
+        """The statistics that `state` described; a SavedFileError where they do not fit their forest."""
+        forest = Forest.restored(state.get("forest"))
+        table = saved_array(state, "table", np.float64, (len(forest.nodes), 4))
+        prior = saved_array(state, "prior", np.float64, (forest.n_trees,))
+        finite = np.isfinite(table).all() and np.isfinite(prior).all()
+        counts = table[:, [VARIANCE, COUNT]].min() >= 0 and prior.min() >= 0
+        if not (finite and counts) or table[-1].any():
+            raise SavedFileError("the file has leaf statistics that no rows can give; save the agent again")
+        return cls(forest, table, prior, prior_rows)
 
     def estimate(self, features: Features) -> Estimate:
         """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each (paper, Algorithm 1, lines 14-18)."""
-        forest = self.forest
-        settled = self._memory.recall(features) if len(features) >= FEWEST_ROWS else None
-        if settled is None:
-            sums = kernels.score_rows(*forest.layout, self.table, features)
-        else:
-            sums = settled.score(self.table, features)
+        features = self.forest.checked(features)
+        sums = self.cache.score(self.table, features)
+        if sums is None:
+            sums = kernels.score_rows(self.forest.arrays, self.table, features)
         mean = sums[0]
-        mean += forest.base
+        mean += self.forest.base
         return Estimate(mean, sums[1], sums[2])
 
-    def prepared_update(self, features: Features, targets: Floats):  # type: ignore[no-untyped-def]
-        """shim"""
-        predicted = np.empty(len(targets))
-        done = []
-
-        def commit():  # type: ignore[no-untyped-def]
-            if not done:
-                predicted[:] = self.update(features, targets)
-                done.append(1)
-
-        commit.predicted = predicted
-        return commit
-
-    def state(self):  # type: ignore[no-untyped-def]
-        """shim"""
-        return {
-            "forest": {**self.forest.arrays(), **self.forest.scalars()},
-            "table": self.table,
-            "prior": self.prior,
-        }
-
-    @classmethod
-    def restored(cls, state, *, prior_rows):  # type: ignore[no-untyped-def]
-        """shim"""
-        return cls(Forest(**state["forest"]), state["table"], state["prior"], prior_rows)
-
-    def sample(self, features: Features, *, draws: int = 1, exploration: float, key: int) -> Floats:
-        """shim"""
-        return np.stack([self._sample(features, exploration=exploration, key=key + i) for i in range(draws)])
-
-    def _sample(self, features: Features, *, exploration: float, key: int) -> Floats:
-        """A draw of each row's mean reward, (n,): N(μ, exploration² σ²), with one draw per leaf and key.
+    def sample(self, features: Features, *, exploration: float, key: int, draws: int = 1) -> Floats:
+        """Joint draws of each row's mean reward, (draws, n): N(μ, exploration² σ²), one draw per leaf and key.
 
         Rows that reach the same leaf share its draw, so what the trees cannot tell apart does not differ by chance.
+        Draw k of a key is the first draw of the key `kernels.NEXT_DRAW` · k further on (modulo 2⁶⁴).
         """
-        forest = self.forest
-        settled = self._memory.recall(features) if len(features) >= FEWEST_ROWS else None
-        samples: Floats
-        if settled is None:
-            samples = kernels.sample_rows(*forest.layout, self.table, features, np.uint64(key), exploration)
-        else:
-            samples = settled.sample(self.table, features, np.uint64(key), exploration)
-        samples += forest.base
+        features, nu = self.forest.checked(features), float(exploration)
+        samples = self.cache.sample(self.table, features, key, nu, draws)
+        if samples is None:
+            arrays = self.forest.arrays
+            samples = kernels.sample_rows(arrays, self.table, features, np.uint64(key), nu, draws).T
+        samples += self.forest.base
         return samples
+
+    def prepared_update(self, features: Features, targets: Floats) -> LeafUpdate:
+        """The update of `update`, ready to be made: checks and allocates, and changes nothing."""
+        features = self.forest.checked(features)
+        targets = np.ascontiguousarray(targets, np.float64)
+        if targets.shape != features.shape[:1]:
+            raise ShapeError(f"{targets.shape} targets for {len(features)} rows; give one per row")
+        return LeafUpdate(self.forest, self._arrays, self._version, features, targets)
 
     def update(self, features: Features, targets: Floats) -> Floats:
         """Let new rows change the leaves they reach, one after the other, by running mean and variance.
@@ -157,19 +125,59 @@ class LeafStatistics:
         A boosted tree is suggested η (r - p) with p of the trees before it as they are now, each after its own update.
         Returns the mean that was predicted of each row just before it came in, (n,).
         """
-        forest = self.forest
-        predicted: Floats = kernels.update_leaves(
-            *forest.layout,
-            forest.n_trees,
-            forest.base,
-            forest.learning_rate,
-            features,
-            targets,
-            self.prior,
-            self.prior_rows,
-            self.table,
-        )
-        return predicted
+        commit = self.prepared_update(features, targets)
+        commit()
+        return commit.predicted
+
+
+class LeafUpdate:
+    """A prepared update of leaf statistics: the first call makes it, further calls change nothing.
+
+    Made in one compiled call, which no exception can interrupt half-way, and only if no other update came between.
+    predicted: (n,), the mean predicted of each row just before it was learned; filled by the call.
+    """
+
+    __slots__ = ("_arguments", "predicted")
+
+    def __init__(
+        self,
+        forest: Forest,
+        leaves: tuple[Any, ...],
+        version: NDArray[np.int64],
+        features: Features,
+        targets: Floats,
+    ) -> None:
+        self.predicted = np.empty(len(targets))
+        rows = features, targets, _NO_BAGS
+        self._arguments = forest.arrays, leaves, rows, int(version[0]), False, self.predicted
+
+    def __call__(self) -> None:
+        """Make the update."""
+        kernels.learn_rows(*self._arguments)
+
+
+def _set_variances(forest: Forest, table: Floats, targets: Floats, prior_rows: float) -> Floats:
+    """Turn s²/c of each leaf's own rows into the one that counts the prior too; returns the prior, (trees,)."""
+    count = table[:-1, COUNT]
+    deviations = table[:-1, VARIANCE] * count * (count - 1.0)
+    prior = _tree_variances(forest, table, deviations)
+    if not forest.learning_rate:
+        # All rows suggest the same to all bagged trees, also those that a tree's bag leaves out.
+        prior[:] = np.var(targets, ddof=1) / forest.n_trees**2 if len(targets) > 1 else 0.0
+    each = np.repeat(prior, forest.sizes)
+    weight = np.maximum(count * (count - 1.0 + prior_rows), 1.0)
+    table[:-1, VARIANCE] = np.where(count < 2.0, each, (deviations + prior_rows * each) / weight)
+    return prior
+
+
+def _tree_variances(forest: Forest, table: Floats, deviations: Floats) -> Floats:
+    """The variance of all outputs suggested to each tree, put together from its leaves: (trees,)."""
+    mean, count = table[:-1, MEAN], table[:-1, COUNT]
+    rows = np.add.reduceat(count, forest.starts)
+    center = np.add.reduceat(count * mean, forest.starts) / np.maximum(rows, 1.0)
+    around = deviations + count * (mean - np.repeat(center, forest.sizes)) ** 2
+    variances: Floats = np.add.reduceat(around, forest.starts) / np.maximum(rows - 1.0, 1.0)
+    return variances
 
 
 def _bags_of(forest: Forest, n: int) -> NDArray[np.bool_]:
@@ -180,4 +188,4 @@ def _bags_of(forest: Forest, n: int) -> NDArray[np.bool_]:
         )
     if len(forest.in_bag) != n:
         raise ShapeError(f"{n} rows to measure, but the trees were grown on {len(forest.in_bag)}; give those")
-    return forest.in_bag
+    return np.ascontiguousarray(forest.in_bag)
