@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from treebandit.core import Floats, Indices
 from treebandit.datasets.roads import RoadNetwork
+from treebandit.errors import MissingExtraError
+
+try:
+    from scipy.special import ndtr, ndtri
+except ImportError as error:
+    raise MissingExtraError("scipy", "sklearn") from error
 
 #: Seconds of a day.
 DAY = 86400.0
