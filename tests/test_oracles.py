@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from functools import partial
 from itertools import combinations, permutations
 
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from treebandit.agents import LinUCB
 from treebandit.core import Candidates, Columns, Outcome, Round, choose_with, play_round
-from treebandit.errors import ChoiceError, InputError, NoFeasibleChoiceError, ParameterError, ShapeError
+from treebandit.errors import (
+    ChoiceError,
+    InputError,
+    MissingExtraError,
+    NoFeasibleChoiceError,
+    ParameterError,
+    ShapeError,
+)
 from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
 
 few_scores = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=7)
@@ -236,6 +244,15 @@ def test_what_cannot_name_a_node_is_refused(node):
 def test_the_floor_is_a_positive_number(floor):
     with pytest.raises(ParameterError, match="floor is .*; give a finite number above 0"):
         ShortestPath("a", "b", "a", "b", floor=floor)
+
+
+def test_a_missing_scipy_is_told_when_an_oracle_is_made(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    for make in (lambda: ShortestPath("a", "b", "a", "b"), lambda: Assignment("a", "x")):
+        with pytest.raises(MissingExtraError, match=r"treebandit\[sklearn\]"):
+            make()
+    assert TopK(1)([1.0, 2.0]).tolist() == [1]
 
 
 def best_matching(table):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from treebandit.core import Floats, Indices, Oracle
-from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError, ShapeError
+from treebandit.errors import InputError, MissingExtraError, NoFeasibleChoiceError, ParameterError, ShapeError
 from treebandit.parameters import check_number
 
 __all__ = ["Assignment", "ShortestPath", "TopK", "best_arm"]
@@ -127,11 +127,11 @@ class ShortestPath:
         indices = (self._keys % self._nodes).astype(np.int32)
         counts = np.bincount(self._keys // self._nodes, minlength=self._nodes)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        from scipy.sparse import (
-            csr_array,  # scipy takes a second to load; who picks single arms never needs it
-        )
-        from scipy.sparse.csgraph import dijkstra
-
+        try:  # here, since scipy takes a second to load, and single arms need none of it
+            from scipy.sparse import csr_array
+            from scipy.sparse.csgraph import dijkstra
+        except ImportError:
+            raise MissingExtraError("scipy", "sklearn") from None
         self._dijkstra = dijkstra
         self._graph = csr_array((np.ones(len(indices)), indices, indptr), shape=(self._nodes, self._nodes))
         # What scipy checks and remembers now, every copy knows already.
@@ -236,6 +236,11 @@ class Assignment:
         left, right = _as_list("lefts", lefts), _as_list("rights", rights)
         if len(left) != len(right):
             raise ShapeError(f"{len(left)} lefts but {len(right)} rights; give one of each per pair")
+        try:
+            from scipy.optimize import linear_sum_assignment
+        except ImportError:
+            raise MissingExtraError("scipy", "sklearn") from None
+        self._solve = linear_sum_assignment
         left_number, right_number = _numbered(left), _numbered(right)
         self._pairs = len(left)
         self._shape = (len(left_number), len(right_number))
@@ -256,12 +261,8 @@ class Assignment:
         gain = np.full(self._shape[0] * self._shape[1], -np.inf)
         row = np.full(len(gain), -1, dtype=np.intp)
         gain[self._cells[rising]], row[self._cells[rising]] = values[rising], rising
-        from scipy.optimize import linear_sum_assignment
-
         try:
-            left, right = linear_sum_assignment(
-                gain.reshape(self._shape)[np.ix_(lefts, rights)], maximize=True
-            )
+            left, right = self._solve(gain.reshape(self._shape)[np.ix_(lefts, rights)], maximize=True)
         except ValueError as error:
             raise NoFeasibleChoiceError(
                 f"the {self._pairs} candidate pairs cannot give each of the {min(self._shape)} members of "

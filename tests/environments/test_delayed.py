@@ -39,25 +39,30 @@ def test_no_reward_is_seen_before_its_batch(batch, rounds):
             np.testing.assert_array_equal(chosen.contexts[row], agent.shown[i].contexts[chosen.arms[row]])
 
 
-class Diary(TEUCB):
-    """TEUCB that writes down what its trees are built from."""
+class RecordedTrees:
+    """Trees that note what they are grown from."""
 
-    def _rebuild(self):
-        self.__dict__.setdefault("built", []).append(
-            (self.clock, len(self._history), self._history.rewards.copy())
-        )
-        super()._rebuild()
+    def __init__(self):
+        self.grown = []
+
+    def fit(self, features, targets, *, seed):
+        self.grown.append(targets.copy())
+        return HistogramForest(n_trees=5).fit(features, targets, seed=seed)
 
 
 def test_a_rebuild_sees_no_reward_of_an_open_batch():
     environment = Delayed(Classification("mushroom", seed=1), batch=30)
-    agent = Diary(HistogramForest(n_trees=5), random_rounds=5, seed=0)
-    seen = [play_round(agent, environment)[1].rewards[0] for _ in range(200)]
-    assert len(agent.built) > 3
-    for clock, rows, rewards in agent.built:
-        assert clock % 30 == 0
-        assert rows == clock
-        np.testing.assert_array_equal(rewards, np.array(seen[:rows], np.float32))
+    trees = RecordedTrees()
+    agent = TEUCB(trees, random_rounds=5, standardise=False, seed=0)
+    seen, rounds = [], []
+    for t in range(1, 201):
+        before = len(trees.grown)
+        seen.append(play_round(agent, environment)[1].rewards[0])
+        rounds += [t] * (len(trees.grown) - before)
+    assert len(rounds) > 3
+    for t, rewards in zip(rounds, trees.grown, strict=True):
+        assert t % 30 == 0
+        np.testing.assert_array_equal(rewards, np.array(seen[:t], np.float32))
 
 
 def test_a_batch_of_one_is_no_delay():

@@ -280,6 +280,66 @@ def test_the_checksum_of_the_folder_is_looked_at():
         Navigation("B2", "K3", roads="small-town", sha256="0" * 64)
 
 
+def test_noise_is_the_share_of_the_deviation_that_is_seen(square):
+    whole, part, none = (
+        Navigation("a", "d", roads=square, seed=5, noise=noise) for noise in (1.0, 0.25, 0.0)
+    )
+    for _ in range(20):
+        seconds = []
+        for environment in (whole, part, none):
+            environment.observe()
+            seconds.append(-environment.pull([3, 4]).rewards)
+        expected = whole.expected_times()[[3, 4]]
+        np.testing.assert_allclose(seconds[2], expected)
+        np.testing.assert_allclose(seconds[1] - expected, 0.25 * (seconds[0] - expected), atol=1e-9)
+        assert whole.time == part.time == none.time
+
+
+def test_interval_means_smooth_single_drives():
+    drives = [[(HOURS[1] + 60.0 * i, 20.0 if i % 2 else 10.0) for i in range(40)]] * 6
+    roads = network(SQUARE, drives)
+    single, means = (
+        Navigation("a", "d", roads=roads, seed=1, **more)
+        for more in ({}, {"traversals": "interval means", "interval": 15})
+    )
+    seen = {single: [], means: []}
+    for environment, seconds in seen.items():
+        for _ in range(300):
+            environment.observe()
+            seconds.extend(-environment.pull([3, 4]).rewards)
+    assert np.std(seen[single]) > 4 * np.std(seen[means])
+    assert np.mean(seen[means]) == pytest.approx(15.0, abs=0.5)
+    np.testing.assert_allclose(means.expected_times(HOURS[1]), single.expected_times(HOURS[1]), rtol=0.05)
+    assert means.network is single.network
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"noise": -0.1},
+        {"noise": 1.5},
+        {"noise": "all"},
+        {"traversals": "means"},
+        {"interval": 0},
+        {"interval": 3000},
+        {"interval": None},
+    ],
+)
+def test_noise_and_traversals_are_checked(square, arguments):
+    with pytest.raises(ParameterError, match=f"{next(iter(arguments))} is"):
+        Navigation("a", "d", roads=square, **arguments)
+
+
+def test_the_study_of_noise_varies_what_drivers_see():
+    study = load_study("navigation-noise")
+    kept = {(e["start"], e.get("noise", 1.0), e.get("interval")) for e in study.environments}
+    settings = [(0.0, None), (0.3, None), (1.0, None), (1.0, 15), (1.0, 60)]
+    assert kept == {(start, *setting) for start, _ in INSTANCES.values() for setting in settings}
+    assert {"TEUCB-XGBoost", "TETS-RF", "NeuralTS", "LinTS", "TreeBootstrap-DT"} <= {
+        a["name"] for a in study.agents
+    }
+
+
 def test_of_equally_long_paths_one_is_drawn():
     environment, twin = (Navigation("B2", "K3", roads="small-town", seed=0) for _ in range(2))
     seen = set()

@@ -4,7 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_roads import network
 
-from treebandit.environments.travel_times import BACKGROUND, LEAST_DURATION, LEAST_WIDTH, TravelTimes
+from treebandit.environments.travel_times import (
+    BACKGROUND,
+    LEAST_DURATION,
+    LEAST_WIDTH,
+    TravelTimes,
+    interval_means,
+)
 
 traversal = st.tuples(st.integers(0, 86399).map(float), st.integers(0, 600).map(float))
 days = st.lists(st.lists(traversal, max_size=12), min_size=1, max_size=4)
@@ -31,6 +37,21 @@ def slow_expected(roads, day, time):
 def test_series_agree_with_the_weighted_mean(day, time):
     roads = network(["ab"] * len(day), day)
     np.testing.assert_allclose(TravelTimes(roads).expected(time), slow_expected(roads, day, time), rtol=1e-4)
+
+
+@given(days, st.sampled_from([60.0, 900.0, 3600.0, 50_000.0, 86400.0]))
+def test_interval_means_agree_with_a_slow_loop(day, seconds):
+    roads = network(["ab"] * len(day), day)
+    means = interval_means(roads, seconds)
+    for edge, rows in enumerate(day):
+        groups = {}
+        for time, duration in rows:
+            groups.setdefault(int(time // seconds), []).append(duration)
+        first, last = means.offsets[edge : edge + 2]
+        middles = [(k * seconds + min((k + 1) * seconds, 86400.0)) / 2 for k in sorted(groups)]
+        assert means.times[first:last].tolist() == middles
+        expected = [np.mean(groups[k]) for k in sorted(groups)]
+        np.testing.assert_allclose(means.durations[first:last], expected, rtol=1e-6)
 
 
 def test_midnight_is_no_wall():

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from treebandit import saving, schema
 from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle, choose_with
-from treebandit.errors import NoEstimateError, SavedFileError, TreebanditError
+from treebandit.errors import NoEstimateError, NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
 
@@ -204,7 +204,7 @@ class BaseAgent:
         columns = self._inputs.columns
         if columns is not None:
             arms = np.zeros(2, np.intp) if self._inputs.with_arms else None
-            with suppress(NotFittedError):
+            with suppress(NoEstimateError, NotFittedError):
                 self._estimate(Candidates(np.zeros((2, len(columns)), np.float32), arms, columns))
 
     def _scores(self, candidates: Candidates) -> Floats:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from treebandit.core import Floats, Indices, checked_rows
 from treebandit.errors import MissingExtraError, RoadsError
@@ -190,6 +188,11 @@ def refuse_existing(folder: Path) -> None:
 
 def strongly_connected(starts: Indices, ends: Indices, n_nodes: int) -> NDArray[np.bool_]:
     """Which nodes lie in the largest strongly connected part, (n_nodes,)."""
+    try:
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+    except ImportError:
+        raise MissingExtraError("scipy", "sklearn") from None
     graph = coo_array((np.ones(len(starts)), (starts, ends)), shape=(n_nodes, n_nodes)).tocsr()
     _, part = connected_components(graph, directed=True, connection="strong")
     inside: NDArray[np.bool_] = part == np.bincount(part).argmax()

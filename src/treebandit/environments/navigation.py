@@ -13,7 +13,7 @@ import numpy as np
 from treebandit.core import Candidates, Columns, Features, Floats, Indices, Outcome, Round
 from treebandit.datasets.roads import RoadNetwork, read_roads, roads_checksum, roads_folder
 from treebandit.environments.rounds import OneRoundAtATime
-from treebandit.environments.travel_times import DAY, TravelTimes
+from treebandit.environments.travel_times import DAY, TravelTimes, interval_means
 from treebandit.errors import ChoiceError, ParameterError, RoadsError
 from treebandit.oracles import ShortestPath
 from treebandit.parameters import check_choice, check_number, check_seed, check_text
@@ -25,6 +25,8 @@ INSTANCES = {"navigation-1": ("-17512", "-25018"), "navigation-2": ("-22296", "-
 
 #: The time of day, in seconds, for which agents estimate all edges at the end of a run: 8 h.
 FINAL_TIME = 8 * 3600.0
+#: What travel times are estimated from.
+TRAVERSALS = ("single", "interval means")
 #: The paper's context vector of an edge; lengths in metres, speed in m/s, time of day in seconds.
 NAMES = ("x", "y", "z", "x_end", "y_end", "z_end", "dx", "dy", "dz", "speed_limit", "stop", "time")
 
@@ -41,6 +43,10 @@ class Navigation(OneRoundAtATime):
     roads: a folder or `small-town`; without it the folder that TREEBANDIT_ROADS names; or a network.
     sha256: what the folder's `roads_checksum` must be; studies set it, so that runs on other roads are other runs.
     closures: for an edge's name the first and the last round, counted from 1, in which it is closed.
+    noise: how much of a drive's deviation from the expected time is seen: 1, all of it; 0, the expected time itself.
+    traversals: "single", travel times follow every recorded traversal; "interval means", the mean of those of an edge
+        in each interval of the day.
+    interval: minutes of such an interval.
     """
 
     start: str
@@ -48,6 +54,9 @@ class Navigation(OneRoundAtATime):
     roads: str | RoadNetwork | None = field(default=None, kw_only=True)
     sha256: str | None = field(default=None, kw_only=True)
     closures: Mapping[str, Sequence[int]] = field(default_factory=dict, kw_only=True)
+    noise: float = field(default=1.0, kw_only=True)
+    traversals: str = field(default="single", kw_only=True)
+    interval: float = field(default=60.0, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -55,7 +64,11 @@ class Navigation(OneRoundAtATime):
         check_text("end", self.end)
         check_text("sha256", self.sha256, optional=True)
         check_seed(self.seed)
-        self.network, self.travel_times = _opened(self.roads)
+        check_number("noise", self.noise, least=0, most=1)
+        check_choice("traversals", self.traversals, TRAVERSALS)
+        check_number("interval", self.interval, least=1, most=24 * 60)
+        interval = 60.0 * self.interval if self.traversals == "interval means" else None
+        self.network, self.travel_times = _opened(self.roads, interval)
         _check_sum(self.roads, self.sha256)
         self.columns = Columns((0,) * len(NAMES), NAMES)
         self._source, self._target = self.network.node(self.start), self.network.node(self.end)
@@ -104,6 +117,8 @@ class Navigation(OneRoundAtATime):
         seconds = self.travel_times.sample(
             edges, self._time, which=self._which[edges], noise=self._noise[edges]
         )
+        if self.noise != 1:
+            seconds = expected[edges] + self.noise * (seconds - expected[edges])
         return Outcome(-seconds, max(0.0, float(expected[edges].sum() - expected[best].sum())))
 
     def expected_times(self, time: float | None = None) -> Floats:
@@ -140,18 +155,25 @@ def edge_contexts(network: RoadNetwork) -> Features:
     return np.hstack([tail, head, np.abs(tail - head), rest]).astype(np.float32)
 
 
-def _opened(roads: str | RoadNetwork | None) -> tuple[RoadNetwork, TravelTimes]:
+def _opened(roads: str | RoadNetwork | None, interval: float | None) -> tuple[RoadNetwork, TravelTimes]:
     if isinstance(roads, RoadNetwork):
-        return roads, TravelTimes(roads)
+        return roads, _travel_times(roads, interval)
     folder = roads_folder(roads)
-    return _read_once(folder, tuple(sorted((f.name, f.stat().st_mtime_ns) for f in folder.iterdir())))
+    stamp = tuple(sorted((f.name, f.stat().st_mtime_ns) for f in folder.iterdir()))
+    return _read_once(folder, stamp, interval)
 
 
 @lru_cache(maxsize=2)
-def _read_once(folder: Path, stamp: tuple[tuple[str, int], ...]) -> tuple[RoadNetwork, TravelTimes]:
+def _read_once(
+    folder: Path, stamp: tuple[tuple[str, int], ...], interval: float | None
+) -> tuple[RoadNetwork, TravelTimes]:
     """A road network and its travel times, read again only when a file of the folder has changed."""
     network = read_roads(folder)
-    return network, TravelTimes(network)
+    return network, _travel_times(network, interval)
+
+
+def _travel_times(network: RoadNetwork, interval: float | None) -> TravelTimes:
+    return TravelTimes(network if interval is None else interval_means(network, interval))
 
 
 def _check_sum(roads: str | RoadNetwork | None, sha256: str | None) -> None:

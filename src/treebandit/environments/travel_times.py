@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from treebandit.core import Floats, Indices
 from treebandit.datasets.roads import RoadNetwork
+from treebandit.errors import MissingExtraError
+
+try:
+    from scipy.special import ndtr, ndtri
+except ImportError as error:
+    raise MissingExtraError("scipy", "sklearn") from error
 
 #: Seconds of a day.
 DAY = 86400.0
@@ -68,6 +75,25 @@ class TravelTimes:
     def widths(self) -> Floats:
         """Silverman's width of every edge in seconds, (m,), raised to LEAST_WIDTH."""
         return self._widths.copy()
+
+
+def interval_means(network: RoadNetwork, seconds: float) -> RoadNetwork:
+    """The network with one traversal per edge and interval of the day: the mean of those recorded in it.
+
+    The mean stands at the middle of its interval. Such means are what traffic counts and SUMO's edge output give.
+    """
+    edge = np.repeat(np.arange(len(network)), np.diff(network.offsets))
+    slots = int(np.ceil(DAY / seconds))
+    slot = (network.times.astype(np.float64) % DAY // seconds).astype(np.int64)
+    keys, group, counts = np.unique(edge * slots + slot, return_inverse=True, return_counts=True)
+    durations = np.bincount(group, weights=network.durations, minlength=len(keys)) / counts
+    start = keys % slots * seconds
+    return replace(
+        network,
+        offsets=np.searchsorted(keys // slots, np.arange(len(network) + 1)),
+        times=((start + np.minimum(start + seconds, DAY)) / 2).astype(np.float32),
+        durations=durations.astype(np.float32),
+    )
 
 
 def weights(times: NDArray[np.floating], time: float) -> Floats:
