@@ -73,14 +73,14 @@ def test_an_interrupt_says_how_to_go_on(study, tmp_path):
     study.write_text(study.read_text().replace('"toys:Means"', '"toys:Means"\npause = 0.1'))
     command = [sys.executable, "-m", "treebandit", "run", str(study), "--into", str(tmp_path / "into")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    while not list((tmp_path / "into").glob(".claims/*")):
+    while not list((tmp_path / "into").glob(".leases/*")):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate()
     assert process.returncode == 130
     assert "the same command goes on" in told
-    assert not list((tmp_path / "into").glob(".claims/*"))
+    assert not list((tmp_path / "into").glob(".leases/*"))
 
 
 def test_selections(study, tmp_path):

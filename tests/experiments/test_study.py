@@ -50,7 +50,7 @@ def test_one_and_two_workers_give_the_same_records_and_resume_skips_them(tmp_pat
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "2").glob("*.parquet")}
     assert kinds(execute(runs, tmp_path / "2")) == ["skipped"] * 4
     assert {path: path.stat().st_mtime_ns for path in written} == written
-    assert not list((tmp_path / "2" / ".claims").iterdir())
+    assert not list((tmp_path / "2" / ".leases").iterdir())
 
 
 def test_the_shipped_agents_play_alike_in_this_process_and_in_workers(tmp_path):
@@ -105,7 +105,7 @@ def test_leaving_early_ends_the_runs_under_way(tmp_path):
     workers = set(_starts(tmp_path))
     assert workers
     assert not any(_is_running(pid) for pid in workers)
-    assert not list((tmp_path / "into" / ".claims").iterdir())
+    assert not list((tmp_path / "into" / ".leases").iterdir())
 
 
 def test_two_commands_share_a_folder(tmp_path, monkeypatch):

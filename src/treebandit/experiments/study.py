@@ -13,7 +13,7 @@ from typing import Any
 
 from treebandit.errors import MissingExtraError, StudyError
 from treebandit.experiments.build import check_table
-from treebandit.experiments.claims import Claims
+from treebandit.experiments.leases import Leases
 from treebandit.experiments.events import Backend, Event
 from treebandit.experiments.pool import LocalPool
 from treebandit.experiments.records import RunRecord, merge_plan, read_provenance, record_path, write_record
@@ -38,8 +38,8 @@ def execute(
     backend: Backend = DaskCluster(cluster, folder) if cluster else LocalPool(workers, folder)
     with contextlib.closing(backend):
         merge_plan(folder, [spec.plan_row() for spec in specs])
-        with contextlib.closing(Claims(folder)) as claims:
-            yield from _execute(specs, folder, backend, claims)
+        with contextlib.closing(Leases(folder)) as leases:
+            yield from _execute(specs, folder, backend, leases)
 
 
 def check_specs(specs: Iterable[RunSpec]) -> None:
@@ -54,7 +54,7 @@ def check_specs(specs: Iterable[RunSpec]) -> None:
                 check_table(table, kind)
 
 
-def _execute(specs: list[RunSpec], folder: Path, backend: Backend, claims: Claims) -> Iterator[Event]:
+def _execute(specs: list[RunSpec], folder: Path, backend: Backend, leases: Leases) -> Iterator[Event]:
     waiting: deque[RunSpec] = deque()
     for spec in specs:
         if record_path(folder, spec.run_id).exists():
@@ -67,10 +67,10 @@ def _execute(specs: list[RunSpec], folder: Path, backend: Backend, claims: Claim
             if backend.room() <= 0:
                 break
             spec = waiting.popleft()
-            if not claims.take(spec.run_id):
+            if not leases.acquire(spec.run_id):
                 waiting.append(spec)
             elif record_path(folder, spec.run_id).exists():  # finished elsewhere since the first look
-                claims.release(spec.run_id)
+                leases.release(spec.run_id)
                 yield _skipped(spec, folder)
             else:
                 backend.start(spec)
@@ -80,11 +80,11 @@ def _execute(specs: list[RunSpec], folder: Path, backend: Backend, claims: Claim
         for event in news:
             if event.kind in ("finished", "failed"):
                 under_way -= 1
-                claims.release(event.spec.run_id)
+                leases.release(event.spec.run_id)
             yield event
         if not under_way and waiting and not news:
             time.sleep(WAIT_SECONDS)  # all that is left is under way in another command
-        claims.refresh()
+        leases.refresh()
 
 
 def _skipped(spec: RunSpec, folder: Path) -> Event:
