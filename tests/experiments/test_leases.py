@@ -73,8 +73,10 @@ def test_a_lease_dated_in_the_future_lapses_unless_it_changes(tmp_path, clock, c
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "3", "null", "{}", '{"host": "h"}', '{"host": "h", "pid": "x"}', '{"host": 1, "pid": []}']
-    + ['{"host": "h", "pid": Infinity}', "[" * 100_000, "\udcff"],
+    [
+        *("", "{", "[]", "3", "null", "{}", '{"host": "h"}', '{"host": "h", "pid": "x"}'),
+        *('{"host": 1, "pid": []}', '{"host": "h", "pid": Infinity}', "[" * 100_000, "\udcff"),
+    ],
 )
 def test_a_malformed_lease_stands_for_a_while(tmp_path, content):
     owner, path = Leases(tmp_path), tmp_path / ".leases" / "a"
