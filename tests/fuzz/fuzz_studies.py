@@ -28,9 +28,12 @@ from treebandit.experiments.study_file import STUDIES
 MEMORY = 4 << 30
 SECONDS = 30
 
+words = str.split
 NUMBERS = [0, 1, -1, 2, 7, 0.5, -0.5, 1e-300, 1e300, 2**31, 2**63, -(2**63), 10**18, 10**40, 1 << 20000]
 NUMBERS += [float("nan"), float("inf"), float("-inf"), -0.0, 1e9, 12345678, True, False]
-TEXTS = "x unlimited adult mushroom TEUCB LinUCB XGBoostTrees [bold] x[/y] a/b ../.. / . é 树 🌲 nan None {} %s".split()
+TEXTS = words(
+    "x unlimited adult mushroom TEUCB LinUCB XGBoostTrees [bold] x[/y] a/b ../.. / . é 树 🌲 nan None {} %s"
+)
 TEXTS += [
     "",
     " ",
@@ -45,23 +48,23 @@ TEXTS += [
     "every 0",
     "0 ln t",
 ]
-TEXTS += "quick quik nowhere nowhere.toml self.toml small-town /etc/passwd my.csv".split()
-CLASSES = (
-    "math:sqrt nowhere:X : nowhere: :x json: ..:x os.path:join collections:OrderedDict TopK best_arm".split()
+TEXTS += words("quick quik nowhere nowhere.toml self.toml small-town /etc/passwd my.csv")
+CLASSES = words(
+    "math:sqrt nowhere:X : nowhere: :x json: ..:x os.path:join collections:OrderedDict TopK best_arm"
 )
-CLASSES += (
-    "Classification Synthetic Navigation Delayed DescribedArms Bandit Uniform TreeBootstrap NeuralTS".split()
+CLASSES += words(
+    "Classification Synthetic Navigation Delayed DescribedArms Bandit Uniform TreeBootstrap NeuralTS"
 )
-CLASSES += "EpsilonGreedy DecisionTreeTrees LightGBMTrees HistogramForest".split()
-KEYS = (
-    "name class seed data csv parquet roads label batch rounds sha256 trees agents agent environments".split()
+CLASSES += words("EpsilonGreedy DecisionTreeTrees LightGBMTrees HistogramForest")
+KEYS = words(
+    "name class seed data csv parquet roads label batch rounds sha256 trees agents agent environments"
 )
-KEYS += "environment vary values parameter seeds title agents_of exploration rebuild n_trees max_depth noise".split()
+KEYS += words(
+    "environment vary values parameter seeds title agents_of exploration rebuild n_trees max_depth noise"
+)
 KEYS += ["arms", "features", "x", "", "é", "a.b", "self"]
-PATHS = (
-    "agent environment agent.seed environment.seed agent.name agent.class environment.csv agent. .".split()
-)
-PATHS += "agent..x agent.trees agent.trees.n_trees.x environment.rounds environment.name".split()
+PATHS = words("agent environment agent.seed environment.seed agent.name agent.class environment.csv agent. .")
+PATHS += words("agent..x agent.trees agent.trees.n_trees.x environment.rounds environment.name")
 DATES = [datetime.date(2020, 1, 2), datetime.time(3, 4), datetime.datetime(2020, 1, 2, 3, 4)]
 
 
