@@ -1,4 +1,6 @@
 import json
+import os
+import re
 import shlex
 import signal
 import subprocess
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 import toys
 
+from treebandit import __version__
 from treebandit.experiments.records import load_plan, load_runs
 
 STUDY = """
@@ -25,6 +28,10 @@ name = "Other"
 class = "toys:Broken"
 cure = "CURE"
 """
+
+
+def without_roads():
+    return {name: value for name, value in os.environ.items() if name != "TREEBANDIT_ROADS"}
 
 
 def treebandit(*arguments, **options):
@@ -73,14 +80,14 @@ def test_an_interrupt_says_how_to_go_on(study, tmp_path):
     study.write_text(study.read_text().replace('"toys:Means"', '"toys:Means"\npause = 0.1'))
     command = [sys.executable, "-m", "treebandit", "run", str(study), "--into", str(tmp_path / "into")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    while not list((tmp_path / "into").glob(".claims/*")):
+    while not list((tmp_path / "into").glob(".leases/*")):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate()
     assert process.returncode == 130
     assert "the same command goes on" in told
-    assert not list((tmp_path / "into").glob(".claims/*"))
+    assert not list((tmp_path / "into").glob(".leases/*"))
 
 
 def test_selections(study, tmp_path):
@@ -108,7 +115,7 @@ def test_a_study_that_varies_a_parameter(study, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "quik"], "treebandit: no study 'quik'; give one of"),
+        (["run", "quik"], "treebandit: no study 'quik'; did you mean 'quick'? give one of"),
         (["run", "quick", "--only-agent", "Nobody"], "has no agent 'Nobody'; it has TEUCB-XGBoost"),
         (["run", "quick", "--only-run", "abc"], "has no run 'abc'"),
     ],
@@ -119,6 +126,106 @@ def test_mistakes_are_one_sentence_and_leave_no_trace(tmp_path, arguments, messa
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "into").exists()
+
+
+UNUSABLE = [
+    (["run", "STUDY", "--into", ""], "--into is ''"),
+    (["run", "STUDY", "--into", "FILE"], "--into is '.*', which cannot be used .*is no folder"),
+    (["run", "STUDY", "--into", "FILE/below"], "--into is '.*', which cannot be used .*is no folder"),
+    (["run", "STUDY", "--into", "LONG"], "--into is 'x"),
+    (["run", "STUDY", "--into", "/proc/nowhere"], "/proc/nowhere"),
+    (["run", "STUDY", "--into", "NEW", "--cluster", ""], "--cluster is ''"),
+    (["run", "STUDY", "--into", "NEW", "--cluster", "nonsense"], "no Dask scheduler answers at 'nonsense'"),
+    (["run", "BAD", "--into", "NEW"], r"bad.toml: agent 'Means': noise is 'much'; give a number"),
+    (["run", "navigation-random", "--into", "NEW", "--roads", "FILE"], "is not a folder"),
+    (["run", "navigation-random", "--into", "NEW"], "environment 'pair-01': no road network is given"),
+    (["report", "FILE"], "no folder"),
+    (["report", "NEW"], "no folder"),
+    (["report", "DONE", "--html", ""], "--html is ''"),
+    (["report", "DONE", "--html", "DONE"], "--html is '.*', which is a folder"),
+    (["report", "DONE", "--html", "FILE/page.html"], "--html is '.*', which cannot be used|is no folder"),
+    (["report", "DONE", "--html", "LONG"], "name too long"),
+    (["report", "DONE", "--html", "/proc/page.html"], "/proc"),
+    (["report", "DONE", "--figures", "FILE"], "--figures is '.*', which cannot be used"),
+    (["report", "DONE", "--figures", ""], "--figures is ''"),
+    (["roads", "record", "--scenario", "FILE", "--into", "FILE"], "--into is '.*', which cannot be used"),
+]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "toys.py").write_text(Path(toys.__file__).read_text())
+    text = 'environments = ["mushroom"]\nagents = [{name = "Means", class = "toys:Means"}]\nrounds = 30\nseeds = 1'
+    (folder / "my.toml").write_text(text)
+    (folder / "bad.toml").write_text(text.replace('"}', '", noise = "much"}'))
+    (folder / "file").touch()
+    assert treebandit("run", folder / "my.toml", "--into", folder / "done").returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize(("arguments", "message"), UNUSABLE)
+def test_unusable_values_are_one_sentence(done, arguments, message):
+    meant = {"STUDY": "my.toml", "BAD": "bad.toml", "NEW": "new", "DONE": "done", "FILE": "file"}
+    names = [argument.partition("/") for argument in arguments]
+    paths = [
+        done / meant[head] / tail if head in meant else head + slash + tail for head, slash, tail in names
+    ]
+    result = treebandit(*("x" * 300 if path == "LONG" else path for path in paths), env=without_roads())
+    assert result.returncode == 2, result.stderr
+    assert re.search(message, result.stderr), result.stderr
+    assert result.stderr.startswith("treebandit: ")
+    assert result.stderr.count("\n") == 1
+    assert not (done / "new").exists()
+
+
+def test_brackets_in_names_are_no_markup(study, tmp_path):
+    named = study.read_text().replace('"Means"', '"TETS [v2]"').replace('"Other"', '"x[/y] :bug:"')
+    study.write_text(named.replace('"late"', '"[red]"'))
+    result = treebandit("run", study, "--into", tmp_path / "into", "--seeds", 1)
+    assert result.returncode == 1, result.stderr
+    assert "failed: x[/y] :bug: on mushroom, seed 0" in result.stdout
+    assert "TETS [v2] on [red], seed 0" in result.stdout
+    assert "Traceback" not in result.stderr
+
+
+def test_runs_of_an_edited_agent_are_stale_until_they_are_played_again(study, tmp_path):
+    into, only = tmp_path / "into", ("--only-agent", "Means", "--seeds", 1)
+    first = treebandit("run", study, "--into", into, *only)
+    assert "stale" not in first.stdout
+    (tmp_path / "toys.py").write_text(
+        Path(toys.__file__).read_text().replace("noise: float = 0.1", "noise: float = 9")
+    )
+    regret = load_runs(into)["final_regret"].sum()
+    for command in (("run", study, "--into", into, *only), ("report", into)):
+        told = treebandit(*command).stdout
+        assert "2 of 2 runs are stale, made by other code (toys has changed: 2)" in " ".join(told.split())
+    told = treebandit("report", into, "--json")
+    assert "2 of 2 runs are stale" in told.stderr
+    assert len(json.loads(told.stdout)) == 2
+    again = treebandit("run", study, "--into", into, *only, "--again")
+    assert again.returncode == 0
+    assert "stale" not in again.stdout
+    assert load_runs(into)["final_regret"].sum() != regret
+    assert treebandit("run", study, "--into", into, *only, "--again").stdout.count("seed 0") == 0
+
+
+def test_a_damaged_record_is_told_and_played_again(study, tmp_path):
+    into, only = tmp_path / "into", ("--only-agent", "Means", "--only-environment", "late", "--seeds", 1)
+    treebandit("run", study, "--into", into, *only)
+    (path,) = into.glob("*.parquet")
+    path.write_bytes(path.read_bytes()[:-9])
+    told = treebandit("report", into)
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
+    assert "cannot be read (its checksum does not match); run the study again" in told.stderr
+    again = treebandit("run", study, "--into", into, *only)
+    assert again.returncode == 0
+    assert "damaged record, played again: Means on late, seed 0" in again.stdout
+
+
+def test_version():
+    result = treebandit("--version")
+    assert result.stdout == f"treebandit {__version__}\n"
 
 
 def test_report_without_records(tmp_path):

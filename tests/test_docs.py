@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from treebandit.experiments.build import check_table
-from treebandit.experiments.spec import read_study
+from treebandit.experiments.study_file import read_study
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMANDS = ((), ("run",), ("report",), ("data",), ("roads",), ("roads", "record"), ("warm-up",))

@@ -1,6 +1,7 @@
 """Agents for tests of the experiments, found in studies as "toys:Name"."""
 
 import os
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,3 +69,24 @@ class Part:
 
     size: int = 1
     part: object = None
+
+
+class Picky(Means):
+    """Cannot be made in a bad mood."""
+
+    def __init__(self, mood="good", seed=None):
+        super().__init__(seed=seed)
+        self.mood = {"good": 1}[mood]
+
+
+@dataclass
+class Doomed(Means):
+    """Ends its process a while after round 60, between two runs; once per file `mark`."""
+
+    mark: str = ""
+
+    def learn(self, chosen, rewards):
+        super().learn(chosen, rewards)
+        if self.counts.sum() - 100 == 60 and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            threading.Timer(0.3, os._exit, (9,)).start()

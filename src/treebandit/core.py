@@ -1,4 +1,4 @@
-"""The words of the house: what may be chosen, who decides, who pays, and one round of the game."""
+"""What may be chosen, the roles of agent and environment, and one round of the loop between them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Estimate:
 
 @runtime_checkable
 class Agent(Protocol):
-    """Who decides: the two methods that the loop needs."""
+    """Scores candidates and learns from rewards: the two methods that the loop needs."""
 
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate; advances the clock and the random stream, and learns nothing."""
@@ -111,13 +111,48 @@ class Agent(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """Who pays."""
+    """Shows rounds and gives the rewards of what was chosen."""
 
     def observe(self) -> Round:
         """The next round; the same one until `pull`."""
 
     def pull(self, choice: Indices) -> Outcome:
         """The outcome of choosing these rows of the round observed last, once a round."""
+
+
+class AgentExtras(Protocol):
+    """What an agent may have besides; runs and reports ask for it by `optional`."""
+
+    #: Wall seconds spent rebuilding models so far; timed apart from learning.
+    rebuild_seconds: float
+    #: How the agent was run, in a few words; printed below the table of a report.
+    note: str
+
+    def estimate(self, candidates: Candidates) -> Estimate:
+        """What the agent believes of each row."""
+
+
+class EnvironmentExtras(Protocol):
+    """What an environment may have besides."""
+
+    #: How many rounds there are in all; None where there is no end.
+    horizon: int | None
+    #: What the columns of the contexts are.
+    columns: Columns
+    #: The unit of rewards and regret, such as "s".
+    unit: str
+
+    def final_candidates(self) -> Candidates:
+        """Rows whose rewards the agent is asked to estimate after the last round."""
+
+
+_EXTRAS = {"estimate", "final_candidates", *AgentExtras.__annotations__, *EnvironmentExtras.__annotations__}
+
+
+def optional(thing: object, name: str, default: Any = None) -> Any:
+    """An attribute of AgentExtras or EnvironmentExtras, or `default` where an agent or environment has none."""
+    assert name in _EXTRAS, f"{name} is not declared"
+    return getattr(thing, name, default)
 
 
 def play_round(

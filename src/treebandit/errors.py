@@ -13,16 +13,21 @@ TreebanditError
 ├── NoFeasibleChoiceError      an oracle has nothing to choose from, or no path leads to the target
 ├── MissingExtraError          an optional library is not installed (also an ImportError)
 ├── SavedFileError             a saved agent or a record is damaged, foreign or of a newer format
+│   └── DamagedRecordError     a record cannot be read, or is not what was written
 ├── DataError                  a data file is damaged, or a column of it is missing or wrong
 ├── StudyError                 a study file cannot be read, or names what does not exist
 ├── CheckError                 a contract of `treebandit.checks` is broken (also an AssertionError)
 └── RoadsError                 a road network cannot be read or recorded
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 __all__ = [
     "ArmsError",
     "CheckError",
     "ChoiceError",
+    "DamagedRecordError",
     "DataError",
     "DescriptionError",
     "InputError",
@@ -100,6 +105,10 @@ class SavedFileError(TreebanditError):
     """A saved file is damaged, foreign or of a newer format."""
 
 
+class DamagedRecordError(SavedFileError):
+    """The record of a run cannot be read, or is not what was written; the study can play the run again."""
+
+
 class DataError(TreebanditError):
     """A data file is damaged, or a column of it is missing or wrong."""
 
@@ -114,3 +123,10 @@ class CheckError(TreebanditError, AssertionError):
 
 class RoadsError(TreebanditError):
     """A road network cannot be read or recorded."""
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """`did you mean 'adult'? ` for a name like a known one, else nothing; for use inside a message."""
+    names = {name.casefold(): name for name in known}
+    found = get_close_matches(given.casefold(), names, n=1)
+    return f"did you mean {names[found[0]]!r}? " if found else ""

@@ -11,7 +11,7 @@ from treebandit.datasets.roads import random_pairs, read_roads, roads_checksum
 from treebandit.environments import Delayed, Navigation
 from treebandit.environments.navigation import FINAL_TIME, INSTANCES, NAMES
 from treebandit.errors import ChoiceError, NoFeasibleChoiceError, ParameterError, RoadsError, RoundError
-from treebandit.experiments.spec import load_study
+from treebandit.experiments import load_study
 
 HOURS = [3 * 3600.0, 8 * 3600.0]
 

@@ -4,7 +4,7 @@ import toys
 from treebandit.environments import Classification, Delayed, Navigation
 from treebandit.errors import StudyError
 from treebandit.experiments.build import build_agent, build_environment, check_table
-from treebandit.experiments.spec import load_study, shipped_studies
+from treebandit.experiments.study_file import load_study, shipped_studies
 
 
 def agent(**changes):

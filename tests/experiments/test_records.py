@@ -1,11 +1,16 @@
+import hashlib
 import json
+import os
+import sys
 import threading
+import time
+from importlib import metadata
 
 import numpy as np
 import polars as pl
 import pytest
 
-from treebandit.errors import SavedFileError
+from treebandit.errors import DamagedRecordError, SavedFileError
 from treebandit.experiments.records import (
     PLAN_SCHEMA,
     ROUNDS_SCHEMA,
@@ -17,6 +22,7 @@ from treebandit.experiments.records import (
     load_runs,
     merge_plan,
     read_record,
+    remove_leftovers,
     write_record,
 )
 from treebandit.experiments.spec import RunSpec
@@ -52,7 +58,7 @@ def test_a_record_comes_back_as_it_was(tmp_path):
 
 def test_provenance_is_plain_json_that_other_tools_can_read(tmp_path):
     header = json.loads(pl.read_parquet_metadata(write_record(make(), tmp_path))["treebandit"])
-    assert header["format"] == 1
+    assert header["format"] == 2
     assert header["spec"]["agent"] == {"name": "A", "class": "A"}
 
 
@@ -87,15 +93,52 @@ def test_an_empty_folder_and_no_folder(tmp_path):
 def test_a_damaged_record_is_named(tmp_path, content):
     path = write_record(make(), tmp_path)
     path.write_bytes(content)
-    with pytest.raises(SavedFileError, match=f"{path.name} cannot be read.*delete it"):
+    with pytest.raises(DamagedRecordError, match=f"{path.name} cannot be read.*run the study again"):
         load_runs(tmp_path)
 
 
 def test_a_truncated_record_is_named(tmp_path):
     path = write_record(make(rounds=500), tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(SavedFileError, match="cannot be read"):
+    with pytest.raises(DamagedRecordError, match="cannot be read"):
         read_record(path)
+
+
+def test_every_flipped_bit_is_found(tmp_path):
+    told = RunRecord(make().spec, make().provenance, make().frame, np.array([-1.5, np.nan, -3.0]))
+    path, random = write_record(told, tmp_path), np.random.default_rng(0)
+    content = path.read_bytes()
+    for place in random.choice(8 * len(content), 600, replace=False):
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedRecordError):
+            read_record(path)
+        with pytest.raises(DamagedRecordError):
+            load_runs(tmp_path)
+
+
+def test_a_record_under_another_name_is_damaged(tmp_path):
+    path = write_record(make(), tmp_path)
+    path.rename(tmp_path / "abc.parquet")
+    with pytest.raises(DamagedRecordError, match=f"it is the record of run {path.stem}"):
+        load_runs(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["spec", "provenance", "totals"])
+@pytest.mark.parametrize("content", [None, [], {}, "x", {"run_id": 1, "agent": 2}, {"duration": "long"}])
+def test_a_foreign_header_is_refused(tmp_path, part, content):
+    """A record of format 1 has no checksum, so that anybody could write one."""
+    path = write_record(make(), tmp_path)
+    header = json.loads(pl.read_parquet_metadata(path)["treebandit"])
+    del header["record_sha256"]
+    header |= {"format": 1}
+    pl.read_parquet(path).write_parquet(path, metadata={"treebandit": json.dumps(header)})
+    assert load_runs(tmp_path).height == 1, "version 0.1.0 wrote it"
+    header |= {part: content}
+    pl.read_parquet(path).write_parquet(path, metadata={"treebandit": json.dumps(header)})
+    with pytest.raises(SavedFileError):
+        load_runs(tmp_path)
 
 
 def test_foreign_and_newer_files(tmp_path):
@@ -111,7 +154,7 @@ def test_foreign_and_newer_files(tmp_path):
 
 def row(seed=0, run_id="a", **changes):
     values = {"run_id": run_id, "study": "s", "agent": "A", "environment": "e", "seed": seed, "rounds": 4}
-    return {**values, "varied": None, "value": None, **changes}
+    return {**values, "varied": None, "value": None, "title": "", "source": "", **changes}
 
 
 def test_plans_are_merged_and_changed_specs_replaced(tmp_path):
@@ -143,13 +186,48 @@ def test_many_commands_may_merge_at_once(tmp_path):
     for thread in threads:
         thread.join()
     assert load_plan(tmp_path).height == 20
-    assert [file.name for file in tmp_path.iterdir()] == ["study.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["plan"]
+    assert len(list((tmp_path / "plan").iterdir())) == 20
 
 
-def test_a_damaged_plan_is_named(tmp_path):
-    (tmp_path / "study.json").write_text("{")
-    with pytest.raises(SavedFileError, match=r"study.json cannot be read"):
+@pytest.mark.parametrize("content", ["", "{", "[]", "3", "{}", "[" * 100_000, '{"run_id": 1}'])
+def test_a_damaged_plan_is_named_and_written_anew(tmp_path, content):
+    merge_plan(tmp_path, [row()])
+    (path,) = (tmp_path / "plan").iterdir()
+    path.write_text(content)
+    with pytest.raises(SavedFileError, match=f"{path.name} cannot be read"):
         load_plan(tmp_path)
+    merge_plan(tmp_path, [row()])
+    assert load_plan(tmp_path).height == 1
+
+
+def test_leftovers_of_killed_commands_are_removed(tmp_path):
+    merge_plan(tmp_path, [row()])
+    write_record(make(), tmp_path)
+    kept = set(tmp_path.rglob("*"))
+    ages = {".a-1.tmp": 1e6, ".b-2.tmp": 0, "plan/.c-3.tmp": 1e6, ".d-4.tmp": -1e6, "own.tmp": 1e6}
+    for name, age in ages.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    remove_leftovers(tmp_path)
+    assert set(tmp_path.rglob("*")) - kept == {tmp_path / ".b-2.tmp", tmp_path / "own.tmp"}
+
+
+def test_runs_made_by_other_code_are_stale(tmp_path):
+    (tmp_path / "study").mkdir()
+    agents = tmp_path / "study" / "agents_of_mine.py"
+    agents.write_text("class Mine: pass")
+    hashed = hashlib.sha256(agents.read_bytes()).hexdigest()[:12]
+    now = {"treebandit": metadata.version("treebandit"), "code": {"agents_of_mine": hashed, "unknown": "1"}}
+    made = [now, {**now, "treebandit": "0.0.1"}, {**now, "code": {"agents_of_mine": "other"}}, {"code": 3}]
+    for seed, provenance in enumerate(made):
+        record = make(seed)
+        write_record(RunRecord(record.spec, record.provenance | provenance, record.frame), tmp_path)
+    merge_plan(tmp_path, [row(run_id=record.run_id, source=str(agents.with_name("s.toml")))])
+    runs = load_runs(tmp_path)
+    assert runs["other_code"].to_list() == ["", "treebandit 0.0.1", "agents_of_mine has changed", ""]
+    assert runs["stale"].to_list() == [False, True, True, False]
+    assert "agents_of_mine" not in sys.modules, "nothing is imported"
 
 
 def test_estimates_are_kept_where_there_are_some(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from treebandit.datasets.labelled import LabelledTable, read_labelled
 from treebandit.datasets.made import MADE, make
-from treebandit.errors import DataError
+from treebandit.errors import DataError, nearest
 
 FILES = Path(__file__).parent / "files"
 LICENCE = "CC BY 4.0"
@@ -87,9 +87,10 @@ def find(name: str) -> DataSet:
     for entry in CATALOGUE:
         if isinstance(name, str) and entry.name == name:
             return entry
-    names = ", ".join([*(entry.name for entry in CATALOGUE), *MADE])
+    names = [*(entry.name for entry in CATALOGUE), *MADE]
     raise DataError(
-        f"no data set {reprlib.repr(name)}; there are {names}, or give a file of your own as csv or parquet"
+        f"no data set {reprlib.repr(name)}; {nearest(str(name), names)}there are {', '.join(names)}, "
+        "or give a file of your own as csv or parquet"
     )
 
 

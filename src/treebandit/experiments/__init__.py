@@ -1,4 +1,4 @@
-"""Agents meet environments: studies, runs and their records."""
+"""Studies: agents play environments; runs, their records and provenance."""
 
 from treebandit.registry import exports
 

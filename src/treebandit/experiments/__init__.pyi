@@ -1,4 +1,5 @@
-from treebandit.experiments.events import Event as Event
+from treebandit.experiments.execution import execute as execute
+from treebandit.experiments.progress import ProgressEvent as ProgressEvent
 from treebandit.experiments.records import RunRecord as RunRecord
 from treebandit.experiments.records import load_plan as load_plan
 from treebandit.experiments.records import load_records as load_records
@@ -8,6 +9,5 @@ from treebandit.experiments.records import write_record as write_record
 from treebandit.experiments.run import play as play
 from treebandit.experiments.spec import RunSpec as RunSpec
 from treebandit.experiments.spec import Study as Study
-from treebandit.experiments.spec import load_study as load_study
-from treebandit.experiments.spec import shipped_studies as shipped_studies
-from treebandit.experiments.study import execute as execute
+from treebandit.experiments.study_file import load_study as load_study
+from treebandit.experiments.study_file import shipped_studies as shipped_studies

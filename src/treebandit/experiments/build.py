@@ -48,6 +48,12 @@ def check_table(table: Mapping[str, Any], kind: str) -> None:
     _build(table, kind, 0, dry=True)
 
 
+def find_class(name: Any, *, where: str = "a table") -> Callable[..., Any]:
+    """The registered class of this name, or the one that "package.module:Class" names."""
+    own = {name: _find_elsewhere(name, where)} if isinstance(name, str) and ":" in name else {}
+    return registry.find(name, classes=own, where=where)
+
+
 def _build(
     table: Mapping[str, Any], kind: str, seed: int, *, foreign: bool = False, dry: bool = False
 ) -> Any:

@@ -1,16 +1,17 @@
 """RunRecord on disk, one parquet file with its provenance per run; all of a folder as two frames.
 
-A folder holds `<run id>.parquet` per finished run and `study.json`, the list of all runs asked for.
+A folder holds `<run id>.parquet` per finished run, and `plan/<key>.json` per run asked for.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,23 @@ from typing import Any
 import polars as pl
 
 from treebandit.core import Floats
-from treebandit.errors import SavedFileError
+from treebandit.errors import DamagedRecordError, SavedFileError
+from treebandit.experiments.provenance import CurrentCode
 from treebandit.experiments.spec import value_text
 
-FORMAT = 1
-PLAN = "study.json"
-STALE_LOCK_SECONDS = 20.0
+FORMAT = 2
+PLAN = "plan"
+#: The header starts with a checksum of the whole file, taken while these digits were zeros.
+_SEAL = b'{"record_sha256": "'
+_NO_SEAL = b"0" * 64
+#: Files under a temporary name that are older belong to a command that was killed.
+LEFTOVER_SECONDS = 600.0
+
+#: Whatever a file with the wrong bytes in it may raise.
+_UNREADABLE = (
+    *(OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError),
+    *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+)
 
 SCHEMA = pl.Schema(
     {
@@ -61,6 +73,8 @@ RUNS_SCHEMA = pl.Schema(
         "varied": pl.String(),
         "value": pl.String(),
         "planned": pl.Boolean(),
+        "stale": pl.Boolean(),
+        "other_code": pl.String(),
     }
 )
 
@@ -86,8 +100,12 @@ PLAN_SCHEMA = pl.Schema(
         "rounds": pl.Int64(),
         "varied": pl.String(),
         "value": pl.String(),
+        "title": pl.String(),
+        "source": pl.String(),
     }
 )
+#: What tells two planned runs apart; a run with the same label and another id is the same run with other settings.
+_LABEL = ("study", "agent", "environment", "seed", "rounds", "varied", "value")
 
 
 @dataclass(frozen=True)
@@ -122,6 +140,7 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
         pl.col("regret").sum(), pl.col("choosing", "learning", "rebuilding").cast(pl.Float64).sum()
     ).row(0, named=True)
     header = {
+        "record_sha256": _NO_SEAL.decode(),
         "format": FORMAT,
         "spec": record.spec,
         "provenance": record.provenance,
@@ -130,96 +149,124 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
     if record.estimates is not None:
         last = [None] * (frame.height - 1) + [record.estimates.tolist()]
         frame = frame.with_columns(pl.Series(ESTIMATES, last, dtype=pl.List(pl.Float32)))
-    temporary = path.with_name(f".{record.run_id}-{uuid.uuid4().hex}.tmp")
-    try:
-        frame.write_parquet(temporary, compression="zstd", metadata={"treebandit": json.dumps(header)})
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", metadata={"treebandit": json.dumps(header)})
+    content = buffer.getvalue()
+    start = content.index(_SEAL) + len(_SEAL)
+    seal = hashlib.sha256(content).hexdigest().encode()
+    _replace(path, content[:start] + seal + content[start + len(seal) :])
     return path
 
 
 def read_record(path: str | Path) -> RunRecord:
     """Read one record in full."""
-    header = _read_header(Path(path))
+    path = Path(path)
+    content, header = _open(path)
     try:
-        frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise _damaged(Path(path), error) from error
-    estimates = frame[ESTIMATES][-1].to_numpy() if ESTIMATES in frame.columns else None
-    return RunRecord(header["spec"], header["provenance"], frame.select(list(SCHEMA)), estimates)
+        frame = pl.read_parquet(io.BytesIO(content))
+        estimates = frame[ESTIMATES][-1].to_numpy() if ESTIMATES in frame.columns else None
+        return RunRecord(header["spec"], header["provenance"], frame.select(list(SCHEMA)), estimates)
+    except _UNREADABLE as error:
+        raise _damaged(path, error) from error
 
 
 def read_provenance(path: str | Path) -> dict[str, Any]:
-    """Where and when a run was played, without reading its rounds."""
-    provenance: dict[str, Any] = _read_header(Path(path))["provenance"]
+    """Where and when a run was played."""
+    provenance: dict[str, Any] = _open(Path(path))[1]["provenance"]
     return provenance
 
 
 def load_runs(folder: str | Path) -> pl.DataFrame:
-    """One row per finished run of a folder, read from the files' metadata alone.
+    """One row per finished run of a folder.
 
-    `planned` is false for a run that no study of the folder asks for any more, because its spec has changed.
+    `planned` is false for a run that no study of the folder asks for any more, because its spec has changed;
+    `stale` is true for a run that other code made, and `other_code` tells which: `treebandit 0.1.0`,
+    `my_agents has changed`.
     """
-    plan = _read_plan(Path(folder))
-    wanted = {run["run_id"] for run in plan}
-    rows = [_run_row(_read_header(path), planned=path.stem in wanted or not plan) for path in _files(folder)]
-    return pl.DataFrame(rows, schema=RUNS_SCHEMA, orient="row").sort(
-        "study", "environment", "agent", "varied", "value", "seed", maintain_order=True
-    )
+    plan = load_plan(folder)
+    wanted = set(plan["run_id"])
+    code = CurrentCode.of_studies(plan["source"])
+    rows = []
+    for path in _files(folder):
+        header = _open(path)[1]
+        planned = path.stem in wanted or not wanted
+        other = code.stale_reason(header["provenance"])
+        rows.append((*_run_row(header), planned, bool(other), other))
+    order = ("study", "environment", "agent", "varied", "value", "seed")
+    return _frame(rows, RUNS_SCHEMA, Path(folder)).sort(*order, maintain_order=True)
 
 
 def load_records(folder: str | Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """All records of a folder: one row per finished run, and one row per round of each of them."""
     runs = load_runs(folder)
-    columns = ["round", "regret", "choosing", "learning", "rebuilding"]
-    frames = []
+    parts = ["round", "regret", "choosing", "learning", "rebuilding"]
+    frames = [pl.DataFrame(schema=ROUNDS_SCHEMA)]
     for run_id in runs["run_id"]:
         path = record_path(folder, run_id)
         try:
-            frame = pl.read_parquet(path, columns=columns)
-        except (pl.exceptions.PolarsError, OSError) as error:
+            frame = pl.read_parquet(path, columns=parts)
+        except _UNREADABLE as error:
             raise _damaged(path, error) from error
-        frames.append(
-            frame.select(
-                pl.lit(run_id).alias("run_id"),
-                "round",
-                "regret",
-                pl.col("regret").cum_sum().alias("cumulative"),
-                "choosing",
-                "learning",
-                "rebuilding",
-            )
-        )
-    return runs, pl.concat([pl.DataFrame(schema=ROUNDS_SCHEMA), *frames])
+        total = pl.col("regret").cum_sum().alias("cumulative")
+        frames.append(frame.select(pl.lit(run_id).alias("run_id"), "round", "regret", total, *parts[2:]))
+    return runs, pl.concat(frames)
 
 
 def load_plan(folder: str | Path) -> pl.DataFrame:
     """All runs that were asked for in a folder, finished or not: one row per study and run."""
-    rows = [tuple(run[name] for name in PLAN_SCHEMA) for run in _read_plan(Path(folder))]
-    return pl.DataFrame(rows, schema=PLAN_SCHEMA, orient="row")
+    rows = []
+    for path in sorted((Path(folder) / PLAN).glob("*.json")):
+        try:
+            run = json.loads(path.read_bytes())
+            rows.append(tuple(run[name] for name in PLAN_SCHEMA))
+        except _UNREADABLE as error:
+            raise _damaged(path, error) from error
+    return _frame(rows, PLAN_SCHEMA, Path(folder) / PLAN)
 
 
 def merge_plan(folder: str | Path, runs: Iterable[dict[str, Any]]) -> None:
-    """Add runs (rows of `load_plan`) to the folder's plan.
+    """Add runs (rows of `load_plan`) to the folder's plan: one file per run, named by what tells runs apart.
 
     A run takes the place of one of the same study, agent, environment, seed, rounds and value with another
     run id: its spec has changed since.
     """
-    folder = Path(folder)
+    folder = Path(folder) / PLAN
     folder.mkdir(parents=True, exist_ok=True)
-    with _lock(folder / ".study.lock"):
-        merged = {_label(run): run for run in _read_plan(folder)}
-        merged.update({_label(run): {name: run[name] for name in PLAN_SCHEMA} for run in runs})
-        temporary = folder / f".study-{uuid.uuid4().hex}.tmp"
-        temporary.write_text(
-            json.dumps({"format": FORMAT, "runs": list(merged.values())}, indent=1), encoding="utf-8"
-        )
-        os.replace(temporary, folder / PLAN)
+    for run in runs:
+        label = json.dumps([run[name] for name in _LABEL])
+        path = folder / f"{hashlib.sha256(label.encode()).hexdigest()[:16]}.json"
+        content = json.dumps({name: run.get(name) for name in PLAN_SCHEMA}).encode()
+        if not path.is_file() or path.read_bytes() != content:
+            _replace(path, content)
 
 
-def _label(run: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(run[name] for name in PLAN_SCHEMA if name != "run_id")
+def remove_leftovers(folder: str | Path) -> None:
+    """Remove files that commands left behind under temporary names when they were killed."""
+    for path in (*Path(folder).glob(".*.tmp"), *(Path(folder) / PLAN).glob(".*.tmp")):
+        try:
+            if abs(time.time() - path.stat().st_mtime) > LEFTOVER_SECONDS:
+                path.unlink()
+        except OSError:
+            continue
+
+
+def _frame(rows: list[tuple[Any, ...]], schema: pl.Schema, folder: Path) -> pl.DataFrame:
+    try:
+        return pl.DataFrame(rows, schema=schema, orient="row")
+    except _UNREADABLE as error:
+        text = " ".join(str(error).split())[:200]
+        raise SavedFileError(
+            f"{folder} holds files that treebandit did not write ({text}); delete them"
+        ) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _files(folder: str | Path) -> list[Path]:
@@ -229,87 +276,61 @@ def _files(folder: str | Path) -> list[Path]:
     return sorted(folder.glob("*.parquet"))
 
 
-def _read_plan(folder: Path) -> list[dict[str, Any]]:
-    path = folder / PLAN
-    if not path.exists():
-        return []
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        _check_format(path, content["format"])
-        runs: list[dict[str, Any]] = content["runs"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(path, error) from error
-    return runs
+def _open(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """The bytes of a record, found to be what was written, and its header.
 
-
-def _read_header(path: Path) -> dict[str, Any]:
+    Records of format 1, which version 0.1.0 wrote, have no checksum.
+    """
     if not path.is_file():
         raise SavedFileError(f"no record {path}")
     try:
-        text = pl.read_parquet_metadata(path).get("treebandit")
-    except (pl.exceptions.PolarsError, OSError) as error:
+        content = path.read_bytes()
+        start = content.find(_SEAL) + len(_SEAL)
+        sealed = start >= len(_SEAL)
+        if sealed:
+            seal, unsealed = content[start : start + 64], content[:start] + _NO_SEAL + content[start + 64 :]
+            if hashlib.sha256(unsealed).hexdigest().encode() != seal:
+                raise ValueError("its checksum does not match")
+        text = pl.read_parquet_metadata(io.BytesIO(content)).get("treebandit")
+        if text is None:
+            raise SavedFileError(f"{path} is a parquet file, but no record of treebandit; move it elsewhere")
+        header: dict[str, Any] = json.loads(text)
+        if header["format"] > FORMAT:
+            raise SavedFileError(
+                f"{path} has record format {header['format']}, this version reads up to {FORMAT}; "
+                "run: pip install --upgrade treebandit"
+            )
+        if not sealed and header["format"] != 1:
+            raise ValueError("it has no checksum")
+        if (run_id := _run_row(header)[0]) != path.stem:
+            raise ValueError(f"it is the record of run {run_id}")
+    except _UNREADABLE as error:
         raise _damaged(path, error) from error
-    if text is None:
-        raise SavedFileError(f"{path} is a parquet file, but no record of treebandit; move it elsewhere")
-    header: dict[str, Any] = json.loads(text)
-    _check_format(path, header["format"])
-    return header
+    return content, header
 
 
-def _run_row(header: dict[str, Any], *, planned: bool) -> tuple[Any, ...]:
+def _run_row(header: dict[str, Any]) -> tuple[Any, ...]:
     spec, provenance, totals = header["spec"], header["provenance"], header["totals"]
     return (
-        spec["run_id"],
-        spec["study"],
-        spec["agent"]["name"],
-        spec["environment"]["name"],
-        spec["seed"],
-        totals["rounds"],
-        totals["regret"],
-        provenance["cpu_seconds"],
-        provenance["duration"],
-        provenance["started"],
-        totals["choosing"],
-        totals["learning"],
-        totals["rebuilding"],
+        str(spec["run_id"]),
+        str(spec["study"]),
+        str(spec["agent"]["name"]),
+        str(spec["environment"]["name"]),
+        int(spec["seed"]),
+        int(totals["rounds"]),
+        float(totals["regret"]),
+        float(provenance["cpu_seconds"]),
+        float(provenance["duration"]),
+        str(provenance["started"]),
+        *(float(totals[name]) for name in ("choosing", "learning", "rebuilding")),
         json.dumps(spec),
         json.dumps(provenance),
-        provenance.get("note", ""),
+        str(provenance.get("note", "")),
         spec.get("varied"),
         value_text(spec.get("value")),
-        planned,
     )
 
 
-def _check_format(path: Path, found: int) -> None:
-    if found > FORMAT:
-        raise SavedFileError(
-            f"{path} has record format {found}, this version reads up to {FORMAT}; "
-            "run: pip install --upgrade treebandit"
-        )
-
-
-def _damaged(path: Path, error: Exception) -> SavedFileError:
-    return SavedFileError(f"{path} cannot be read ({error}); delete it and run the study again")
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock file; one that a killed process left behind is taken over after a while."""
-    while True:
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            break
-        except FileExistsError:
-            try:
-                stale = time.time() - path.stat().st_mtime > STALE_LOCK_SECONDS
-            except FileNotFoundError:
-                continue
-            if stale:
-                path.unlink(missing_ok=True)
-            else:
-                time.sleep(0.02)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
+def _damaged(path: Path, error: BaseException) -> DamagedRecordError:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return DamagedRecordError(f"{path} cannot be read ({text}); run the study again, or delete the file")

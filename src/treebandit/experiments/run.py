@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from treebandit.core import Agent, Candidates, Environment, Floats, Indices, play_round
+from treebandit.core import Agent, Candidates, Environment, Floats, Indices, optional, play_round
 from treebandit.errors import NoEstimateError, NotFittedError, StudyError
 from treebandit.experiments.build import build_agent, build_environment
+from treebandit.experiments.provenance import describe_code, describe_machine, describe_packages
 from treebandit.experiments.records import SCHEMA, RunRecord
 from treebandit.experiments.spec import RunSpec
 
-PACKAGES = (
-    "numpy",
-    "numba",
-    "scipy",
-    "scikit-learn",
-    "xgboost",
-    "xgboost-cpu",
-    "lightgbm",
-    "torch",
-    "polars",
-)
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -47,7 +35,7 @@ MOST_ESTIMATES = 100_000
 
 
 class TimedAgent:
-    """An agent with a stopwatch: wall seconds of the last round, split into what they were spent on."""
+    """An agent that is timed: wall seconds of the last round, split into what they were spent on."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -101,9 +89,9 @@ class _Log:
 def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -> RunRecord:
     """Play all rounds of a run; `progress` is told now and then how many of how many are played."""
     agent_seed, environment_seed = split_seed(spec.seed)
-    environment = build_environment(spec.environment, seed=environment_seed)
+    environment = build_environment(spec.environment_table(), seed=environment_seed)
     agent = build_agent(spec.agent, seed=agent_seed)
-    rounds = _count_rounds(spec, environment)
+    rounds, code = _count_rounds(spec, environment), describe_code(agent, environment)
     timed, log = TimedAgent(agent), _Log()
     ties = np.random.default_rng(np.random.SeedSequence(spec.seed).spawn(3)[2])
     started, wall, cpu = datetime.now(UTC), time.perf_counter(), time.process_time()
@@ -116,15 +104,15 @@ def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -
         if progress is not None and position % PROGRESS_EVERY == 0:
             progress(position, rounds)
     duration, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
-    provenance = {
-        "treebandit": _version("treebandit"),
+    provenance = code | {
         "seed": spec.seed,
         "started": started.isoformat(timespec="seconds"),
         "duration": duration,
         "cpu_seconds": cpu_seconds,
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "packages": describe_packages(),
         "machine": describe_machine(),
-        "note": str(getattr(agent, "note", "")),
+        "note": str(optional(agent, "note", "")),
+        "unit": str(optional(environment, "unit", "")),
     }
     return RunRecord(spec.to_dict(), provenance, log.frame(), final_estimates(agent, environment))
 
@@ -135,7 +123,7 @@ def final_estimates(agent: Agent, environment: Environment) -> Floats | None:
     Only of an environment that has `final_candidates()`, at most MOST_ESTIMATES of them, and of an agent that has
     `estimate`; else None.
     """
-    ask, estimate = getattr(environment, "final_candidates", None), getattr(agent, "estimate", None)
+    ask, estimate = optional(environment, "final_candidates"), optional(agent, "estimate")
     if ask is None or estimate is None:
         return None
     candidates: Candidates = ask()
@@ -161,7 +149,7 @@ def warm_up(spec: RunSpec) -> None:
     _warmed_up().add(key)
     end = time.perf_counter() + WARM_UP_SECONDS
     try:
-        environment = build_environment(spec.environment, seed=0, delayed=False)
+        environment = build_environment(spec.environment_table(), seed=0, delayed=False)
         agent = build_agent(spec.agent, seed=0)
         for _ in range(min(WARM_UP_ROUNDS, _count_rounds(spec, environment))):
             play_round(agent, environment)
@@ -188,19 +176,8 @@ def split_seed(seed: int) -> tuple[int, int]:
     return int(agent.generate_state(1)[0]), int(environment.generate_state(1)[0])
 
 
-def describe_machine() -> dict[str, Any]:
-    """What the run ran on, without the machine's name."""
-    return {
-        "system": platform.system(),
-        "architecture": platform.machine(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-    }
-
-
 def _count_rounds(spec: RunSpec, environment: Environment) -> int:
-    limits = [n for n in (spec.rounds, getattr(environment, "horizon", None)) if n is not None]
+    limits = [n for n in (spec.rounds, optional(environment, "horizon")) if n is not None]
     if not limits:
         name = spec.environment["name"]
         raise StudyError(f"environment {name!r} has no end; set rounds in the study or give --rounds")
@@ -208,7 +185,7 @@ def _count_rounds(spec: RunSpec, environment: Environment) -> int:
 
 
 def _rebuild_seconds(agent: Agent) -> float:
-    return float(getattr(agent, "rebuild_seconds", 0.0))
+    return float(optional(agent, "rebuild_seconds", 0.0))
 
 
 def _lists(rows: list[Any], kind: type[np.generic]) -> pl.Series:
@@ -217,21 +194,3 @@ def _lists(rows: list[Any], kind: type[np.generic]) -> pl.Series:
     if (lengths == lengths[0]).all():
         return pl.Series(flat.reshape(len(rows), -1)).arr.to_list()
     return pl.Series(np.split(flat, lengths.cumsum()[:-1]))
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor()

@@ -1,38 +1,28 @@
-"""RunSpec and Study, read from TOML; the id of a run is a hash of its spec."""
+"""RunSpec and Study: what is to be played; the id of a run is a hash of its spec."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from treebandit.datasets.roads import roads_checksum
-from treebandit.errors import RoadsError, StudyError
+from treebandit.errors import StudyError, nearest
 
-STUDIES = Path(__file__).parent / "studies"
 ID_LENGTH = 12
+#: Rounds are numbered by 32-bit integers in a record.
+MOST_ROUNDS = 2**31 - 1
+MOST_SEEDS = 100_000
 
-_STUDY_KEYS = {
-    "agents_of",
-    "title",
-    "rounds",
-    "seeds",
-    "environments",
-    "environment",
-    "agents",
-    "agent",
-    "vary",
-}
-_VARY_KEYS = {"parameter", "values"}
-_FILE_KEYS = ("csv", "parquet")
-_PATH_KEYS = (*_FILE_KEYS, "roads")
+#: Keys of an environment that name a user's own table, and all that name a file or folder.
+FILE_KEYS = ("csv", "parquet")
+PATH_KEYS = (*FILE_KEYS, "roads")
+
+Table = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,15 +31,20 @@ class RunSpec:
 
     agent, environment: tables of a study file, their `name` included. rounds: None for as many as there are.
     varied, value: the parameter that the study varies and what it is here; already set in the tables.
+    title, source: the study's title and file. roads: folder of the road network, where the environment needs one
+        and its table names none. The run does not depend on these three.
     """
 
-    agent: Mapping[str, Any]
-    environment: Mapping[str, Any]
+    agent: Table
+    environment: Table
     seed: int
     rounds: int | None
     study: str = ""
     varied: str | None = None
     value: Any = None
+    title: str = field(default="", compare=False)
+    source: str = field(default="", compare=False)
+    roads: str | None = field(default=None, compare=False)
 
     @cached_property
     def run_id(self) -> str:
@@ -62,11 +57,15 @@ class RunSpec:
         }
         if self.varied is not None:
             description |= {"varied": self.varied, "value": self.value}
-        text = json.dumps(_canonical(description), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(canonical(description), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 
+    def environment_table(self) -> Table:
+        """What the environment is built from: its table, with the road network that it does not name."""
+        return self.environment if self.roads is None else {"roads": self.roads, **self.environment}
+
     def to_dict(self) -> dict[str, Any]:
-        """The spec as plain tables, with its run id."""
+        """The spec as the plain tables that its record keeps, with its run id."""
         return {
             "run_id": self.run_id,
             "study": self.study,
@@ -78,33 +77,39 @@ class RunSpec:
             "value": self.value,
         }
 
-    @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> RunSpec:
-        """The spec that `to_dict` gave."""
-        return cls(**{name: value for name, value in table.items() if name != "run_id"})
-
     def plan_row(self) -> dict[str, Any]:
         """The run as a row of the folder's plan."""
         return self.to_dict() | {
             "agent": self.agent["name"],
             "environment": self.environment["name"],
             "value": value_text(self.value),
+            "title": self.title,
+            "source": self.source,
         }
 
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of agents x environments x seeds, and perhaps x values of one parameter."""
+    """A grid of agents x environments x seeds, and perhaps x values of one parameter.
+
+    source: the study's file, or the name of a shipped one. roads: the folder of the road network for each
+    environment, by its name, that needs one and names none.
+    """
 
     name: str
-    agents: tuple[Mapping[str, Any], ...]
-    environments: tuple[Mapping[str, Any], ...]
+    agents: tuple[Table, ...]
+    environments: tuple[Table, ...]
     seeds: tuple[int, ...]
     rounds: int | None = None
     title: str = ""
     varied: str | None = None
     values: tuple[Any, ...] = ()
     source: str = ""
+    roads: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        values = len(self.values) if self.varied else 1
+        return len(self.agents) * len(self.environments) * len(self.seeds) * values
 
     def runs(self) -> Iterator[RunSpec]:
         """All runs, seed by seed, so that an early look at the results has a bit of everything."""
@@ -114,21 +119,22 @@ class Study:
                     for agent in self.agents:
                         yield self._run(agent, environment, seed, value)
 
-    def _run(
-        self, agent: Mapping[str, Any], environment: Mapping[str, Any], seed: int, value: Any
-    ) -> RunSpec:
+    def _run(self, agent: Table, environment: Table, seed: int, value: Any) -> RunSpec:
         tables = {"agent": deepcopy(dict(agent)), "environment": deepcopy(dict(environment))}
         if self.varied is not None:
             _set(tables, self.varied, value, self.source)
-        rounds = tables["environment"].pop("rounds", self.rounds)
+        where = f"{self.source}: rounds of environment {environment['name']!r}"
         return RunSpec(
             tables["agent"],
             tables["environment"],
             seed,
-            rounds,
+            read_rounds(tables["environment"].pop("rounds", self.rounds), where),
             study=self.name,
             varied=self.varied,
             value=value,
+            title=self.title,
+            source=self.source,
+            roads=self.roads.get(environment["name"]),
         )
 
     def select(
@@ -142,11 +148,10 @@ class Study:
         """The study with other seeds or rounds, or with some of its agents and environments only."""
         study = self
         if seeds is not None:
-            study = replace(study, seeds=_read_seeds(seeds, "--seeds"))
+            study = replace(study, seeds=read_seeds(seeds, "--seeds"))
         if rounds is not None:
-            shorter = tuple(
-                {**table, "rounds": _read_rounds(rounds, "--rounds")} for table in self.environments
-            )
+            read_rounds(rounds, "--rounds")
+            shorter = tuple({**table, "rounds": rounds} for table in self.environments)
             study = replace(study, rounds=rounds, environments=shorter)
         if agents:
             study = replace(study, agents=_named(study.agents, agents, "agent", self.source))
@@ -156,177 +161,55 @@ class Study:
         return study
 
 
+def read_seeds(seeds: Any, where: str) -> tuple[int, ...]:
+    """Seeds 0 to n - 1 for a number n, or those of a list."""
+    if type(seeds) is int and 1 <= seeds <= MOST_SEEDS:
+        return tuple(range(seeds))
+    listed = isinstance(seeds, list) and 0 < len(seeds) <= MOST_SEEDS
+    if listed and all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds):
+        return tuple(dict.fromkeys(seeds))
+    raise StudyError(
+        f"{where} is {shown(seeds)}; give how many there are, up to {MOST_SEEDS:,}, or a list of whole numbers"
+    )
+
+
+def read_rounds(rounds: Any, where: str) -> int | None:
+    """A number of rounds; None for as many as the environment has."""
+    if rounds is None or (type(rounds) is int and 1 <= rounds <= MOST_ROUNDS):
+        return rounds
+    raise StudyError(f"{where} is {shown(rounds)}; give a whole number from 1 to {MOST_ROUNDS:,}")
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: on one line, and not too long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        text = f"a very large {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def value_text(value: Any) -> str | None:
     """A varied parameter's value in a table of runs: 1 and 1.0 are the same."""
-    return None if value is None else str(_canonical(value))
+    return None if value is None else str(canonical(value))
 
 
-def shipped_studies() -> list[str]:
-    """The names of the studies that come with the package."""
-    return sorted(path.stem for path in STUDIES.glob("*.toml"))
+def canonical(value: Any) -> Any:
+    """The value with whole floats as integers, so that 1 and 1.0 are the same setting."""
+    if isinstance(value, Mapping):
+        return {key: canonical(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def load_study(study: str | Path) -> Study:
-    """Read a study: the name of a shipped one, or a TOML file."""
-    path = Path(study)
-    if path.suffix != ".toml":
-        path = STUDIES / f"{study}.toml"
-        if not path.is_file():
-            raise StudyError(
-                f"no study {str(study)!r}; give one of {', '.join(shipped_studies())} or a .toml file"
-            )
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StudyError(f"{path} cannot be opened: {error.strerror}; check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path} is not TOML: {error}") from error
-    return read_study(table, name=path.stem, source=str(path), folder=path.parent)
-
-
-def read_study(table: Mapping[str, Any], *, name: str, source: str, folder: Path) -> Study:
-    """The study that a table describes; files named in it are relative to `folder`."""
-    _check_keys(table, _STUDY_KEYS, source)
-    agents = _unique(_read_agents(table, source, folder), source)
-    environments = _unique(
-        [_read_environment(entry, source, folder) for entry in _entries(table, "environment", source)], source
-    )
-    vary = table.get("vary")
-    if vary is not None:
-        _check_vary(vary, source)
-    study = Study(
-        name=name,
-        agents=agents,
-        environments=environments,
-        seeds=_read_seeds(table.get("seeds", 10), f"{source}: seeds"),
-        rounds=_read_rounds(table.get("rounds"), f"{source}: rounds"),
-        title=str(table.get("title", "")),
-        varied=vary["parameter"] if vary else None,
-        values=tuple(vary["values"]) if vary else (),
-        source=source,
-    )
-    next(study.runs())  # a parameter that cannot be varied shows here
-    return study
-
-
-def _read_agents(table: Mapping[str, Any], source: str, folder: Path) -> list[dict[str, Any]]:
-    """The agents of the study that `agents_of` names, if any, then the table's own."""
-    if (other := table.get("agents_of")) is None:
-        return [_read_agent(entry, source) for entry in _entries(table, "agent", source)]
-    if not isinstance(other, str):
-        raise StudyError(f"{source}: agents_of is {other!r}; give a study's name or file")
-    taken = load_study(folder / other if other.endswith(".toml") else other).agents
-    own = _entries(table, "agent", source) if {"agent", "agents"} & set(table) else []
-    return [dict(agent) for agent in taken] + [_read_agent(entry, source) for entry in own]
-
-
-def _entries(table: Mapping[str, Any], key: str, source: str) -> list[Any]:
-    several, single = table.get(f"{key}s", []), table.get(key)
-    if not isinstance(several, list):
-        raise StudyError(f"{source}: {key}s is {several!r}; give a list")
-    entries = [*several, *([] if single is None else [single])]
-    if not entries:
-        raise StudyError(f"{source}: no {key}; give {key}s = [...] with at least one")
-    return entries
-
-
-def _read_agent(entry: Any, source: str) -> dict[str, Any]:
-    table = {"class": entry} if isinstance(entry, str) else entry
-    if not isinstance(table, dict) or not ("class" in table or "name" in table):
-        raise StudyError(f"{source}: agent {entry!r}; give a table with name and class")
-    table = {
-        "name": table.get("name", table.get("class")),
-        "class": table.get("class", table.get("name")),
-        **table,
-    }
-    _check_name(table, "agent", source)
-    return table
-
-
-def _read_environment(entry: Any, source: str, folder: Path) -> dict[str, Any]:
-    table = {"name": entry} if isinstance(entry, str) else entry
-    if not isinstance(table, dict):
-        raise StudyError(f"{source}: environment {entry!r}; give a data set's name or a table")
-    files = [key for key in _FILE_KEYS if key in table]
-    guess = table.get("data") or (Path(str(table[files[0]])).stem if files else table.get("class"))
-    table = {"name": guess, "class": "Classification", **table}
-    if table["class"] == "Classification" and not files:
-        table.setdefault("data", table["name"])
-    for key in files:
-        path = (folder / str(table[key])).resolve()
-        if not path.is_file():
-            raise StudyError(
-                f"{source}: {key} {table[key]!r} is no file ({path}); paths are relative to the study"
-            )
-        table |= {key: str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    if table["class"] == "Navigation":
-        with contextlib.suppress(RoadsError):  # without roads the runs will fail, and say so
-            table.setdefault("sha256", roads_checksum(table.get("roads")))
-    _check_name(table, "environment", source)
-    if "rounds" in table:
-        _read_rounds(table["rounds"], f"{source}: rounds of {table['name']}")
-    return table
-
-
-def _check_name(table: Mapping[str, Any], kind: str, source: str) -> None:
-    if not isinstance(table["name"], str) or not table["name"]:
-        raise StudyError(f'{source}: {kind} {dict(table)!r} has no name; add name = "..."')
-    if "seed" in table:
-        raise StudyError(
-            f"{source}: {kind} {table['name']!r} sets seed; seeds belong to the study: seeds = 10"
-        )
-
-
-def _check_keys(table: Mapping[str, Any], allowed: set[str], source: str) -> None:
-    for key in table:
-        if key not in allowed:
-            raise StudyError(f"{source}: unknown key {key!r}; allowed are {', '.join(sorted(allowed))}")
-
-
-def _check_vary(vary: Any, source: str) -> None:
-    if not isinstance(vary, dict):
-        raise StudyError(f"{source}: vary is {vary!r}; give a table with parameter and values")
-    _check_keys(vary, _VARY_KEYS, f"{source}: vary")
-    parameter, values = vary.get("parameter"), vary.get("values")
-    if not isinstance(parameter, str) or parameter.split(".")[0] not in ("agent", "environment"):
-        raise StudyError(
-            f"{source}: vary.parameter is {parameter!r}; give a path such as agent.trees.max_depth"
-        )
-    if not isinstance(values, list) or not values:
-        raise StudyError(f"{source}: vary.values is {values!r}; give a list such as [2, 4, 8]")
-
-
-def _read_seeds(seeds: Any, source: str) -> tuple[int, ...]:
-    if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
-        return tuple(range(seeds))
-    if isinstance(seeds, list) and seeds and all(type(seed) is int and seed >= 0 for seed in seeds):
-        return tuple(dict.fromkeys(seeds))
-    raise StudyError(f"{source} is {seeds!r}; give how many there are, or a list of whole numbers")
-
-
-def _read_rounds(rounds: Any, source: str) -> int | None:
-    if rounds is None or (type(rounds) is int and rounds >= 1):
-        return rounds
-    raise StudyError(f"{source} is {rounds!r}; give a whole number of at least 1")
-
-
-def _unique(tables: list[dict[str, Any]], source: str) -> tuple[dict[str, Any], ...]:
-    names = [table["name"] for table in tables]
-    for name in names:
-        if names.count(name) > 1:
-            raise StudyError(
-                f"{source}: the name {name!r} is used {names.count(name)} times; give each its own"
-            )
-    return tuple(tables)
-
-
-def _named(
-    tables: tuple[Mapping[str, Any], ...], names: tuple[str, ...], kind: str, source: str
-) -> tuple[Mapping[str, Any], ...]:
+def _named(tables: tuple[Table, ...], names: tuple[str, ...], kind: str, source: str) -> tuple[Table, ...]:
     known = [table["name"] for table in tables]
     for name in names:
         if name not in known:
-            raise StudyError(f"{source} has no {kind} {name!r}; it has {', '.join(known)}")
+            raise StudyError(
+                f"{source} has no {kind} {name!r}; {nearest(name, known)}it has {', '.join(known)}"
+            )
     return tuple(table for table in tables if table["name"] in names)
 
 
@@ -336,22 +219,19 @@ def _set(tables: dict[str, Any], parameter: str, value: Any, source: str) -> Non
     for step in path:
         table = table.get(step) if isinstance(table, dict) else None
     if not isinstance(table, dict):
-        agent = tables["agent"]["name"]
-        raise StudyError(f"{source}: {parameter} cannot be varied, {agent!r} has no table {'.'.join(path)}")
+        name = tables[path[0]]["name"]
+        raise StudyError(
+            f"{source}: vary.parameter is {parameter!r}, but {path[0]} {name!r} has no table {'.'.join(path)}; "
+            "give it one, or vary another parameter"
+        )
     table[last] = value
 
 
-def _canonical(value: Any) -> Any:
-    """The value with whole floats as integers, so that 1 and 1.0 are the same setting."""
-    if isinstance(value, Mapping):
-        return {key: _canonical(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_canonical(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _without_folder(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _without_folder(environment: Table) -> dict[str, Any]:
     """A user's file or road network counts by its name and checksum, wherever it lies."""
     if "sha256" not in environment:
         return dict(environment)
-    return {key: Path(item).name if key in _PATH_KEYS else item for key, item in environment.items()}
+    return {
+        key: Path(item).name if key in PATH_KEYS and isinstance(item, str) else item
+        for key, item in environment.items()
+    }

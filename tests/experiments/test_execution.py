@@ -1,21 +1,26 @@
+import contextlib
 import json
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 import toys
 
+from treebandit.datasets.roads import roads_folder
 from treebandit.errors import StudyError
-from treebandit.experiments import study as study_module
+from treebandit.experiments import cluster, execute, execution, leases
+from treebandit.experiments.pool import LocalPool
 from treebandit.experiments.records import load_plan, load_runs, read_record, write_record
 from treebandit.experiments.run import play
-from treebandit.experiments.spec import load_study, read_study
-from treebandit.experiments.study import execute
+from treebandit.experiments.study_file import load_study, read_study
 
 TIMES = ["choosing", "learning", "rebuilding"]
 MEANS = {"name": "Means", "class": "toys:Means"}
@@ -50,7 +55,7 @@ def test_one_and_two_workers_give_the_same_records_and_resume_skips_them(tmp_pat
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "2").glob("*.parquet")}
     assert kinds(execute(runs, tmp_path / "2")) == ["skipped"] * 4
     assert {path: path.stat().st_mtime_ns for path in written} == written
-    assert not list((tmp_path / "2" / ".claims").iterdir())
+    assert not list((tmp_path / "2" / ".leases").iterdir())
 
 
 def test_the_shipped_agents_play_alike_in_this_process_and_in_workers(tmp_path):
@@ -78,7 +83,7 @@ def test_a_failing_run_and_a_dying_worker_stop_nobody_else(tmp_path):
     ]
     news = list(execute(specs(agents=agents), tmp_path, workers=1))
     assert kinds(news) == ["failed"] * 4 + ["finished"] * 2
-    trouble = {event.spec.agent["name"]: event.trouble for event in news if event.kind == "failed"}
+    trouble = {event.spec.agent["name"]: event.traceback for event in news if event.kind == "failed"}
     assert "RuntimeError: broken in round 5" in trouble["Broken"]
     assert "Traceback" in trouble["Broken"]
     assert "died with exit code 3" in trouble["Deadly"]
@@ -86,13 +91,98 @@ def test_a_failing_run_and_a_dying_worker_stop_nobody_else(tmp_path):
     assert load_plan(tmp_path).height == 6
 
 
+def test_a_worker_that_dies_between_two_runs_is_replaced(tmp_path):
+    agent = {"name": "Doomed", "class": "toys:Doomed", "mark": str(tmp_path / "mark")}
+    waiting = {**MEANS, "pause": 0.01}
+    events = execute(specs(agents=[agent, waiting], seeds=1), tmp_path / "into")
+    seen = []
+    for event in events:
+        seen.append(event)
+        if event.kind == "finished" and event.spec.agent["name"] == "Doomed":
+            _wait_for(lambda: not multiprocessing.active_children())
+    assert (tmp_path / "mark").exists()
+    assert kinds(seen) == ["finished"] * 2
+
+
+def test_a_run_whose_worker_never_takes_it_fails_after_a_few_attempts(tmp_path):
+    pool, (spec, *_) = LocalPool(1, tmp_path), specs()
+    with contextlib.closing(pool):
+        pool.start(spec)
+        events, killed = [], set()
+        while not events:
+            for process in multiprocessing.active_children():
+                process.kill()
+                killed.add(process.pid)
+            events = pool.wait(0.1)
+    assert [event.kind for event in events] == ["failed"]
+    assert "died with exit code -9" in events[0].traceback
+    assert len(killed) == 3
+
+
+def test_a_damaged_record_is_told_and_played_again(tmp_path):
+    runs = specs()
+    list(execute(runs, tmp_path, workers=2))
+    before = frames(tmp_path)
+    path = tmp_path / f"{runs[0].run_id}.parquet"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 4
+    path.write_bytes(content)
+    events = list(execute(runs, tmp_path))
+    assert kinds(events) == ["damaged", "finished", "skipped"]
+    assert path.name in next(event.reason for event in events if event.kind == "damaged")
+    assert all(frame.equals(before[run_id]) for run_id, frame in frames(tmp_path).items())
+
+
+def test_stale_runs_are_told_and_played_again_on_demand(tmp_path):
+    runs = specs(seeds=3)
+    list(execute(runs, tmp_path, workers=2))
+    for run, change in zip(runs, ({}, {"treebandit": "0.0.1"}, {"code": {"toys": "other"}}), strict=True):
+        record = read_record(tmp_path / f"{run.run_id}.parquet")
+        assert set(record.provenance["code"]) >= {"toys", "treebandit.environments.classification"}
+        write_record(replace(record, provenance=record.provenance | change), tmp_path)
+    skipped = list(execute(runs, tmp_path))
+    assert [event.kind for event in skipped] == ["skipped"] * 3
+    assert [event.reason for event in skipped] == ["", "treebandit 0.0.1", "toys has changed"]
+    assert kinds(execute(runs, tmp_path, again=True)) == ["finished", "finished", "skipped"]
+    assert [event.reason for event in execute(runs, tmp_path, again=True)] == ["", "", ""]
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", '{"host": "elsewhere", "pid": 1}'])
+def test_leases_that_nobody_holds_stop_nothing(tmp_path, monkeypatch, content):
+    monkeypatch.setattr(execution, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(leases, "STALE_SECONDS", 0.5)
+    monkeypatch.setattr(leases, "REFRESH_SECONDS", 0.3)
+    (tmp_path / ".leases").mkdir()
+    for run in specs():
+        path = tmp_path / ".leases" / run.run_id
+        path.write_text(content)
+        os.utime(path, (time.time() + 1e6,) * 2)
+    (tmp_path / ".old-1.tmp").touch()
+    os.utime(tmp_path / ".old-1.tmp", (0, 0))
+    assert kinds(execute(specs(), tmp_path)) == ["finished"] * 2
+    assert not list((tmp_path / ".leases").iterdir())
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
 def test_wrong_studies_leave_no_trace(tmp_path):
     for agent in ({**MEANS, "nois": 1}, {"name": "A", "class": "Nobody"}):
         with pytest.raises(StudyError):
-            list(execute(specs(agents=[agent]), tmp_path / "new"))
+            list(execute([replace(run, agent=agent) for run in specs()], tmp_path / "new"))
+    town = {"name": "n", "class": "Navigation", "start": "a", "end": "b"}
+    with pytest.raises(StudyError, match="environment 'n': no road network is given"):
+        list(execute([replace(run, environment=town) for run in specs()], tmp_path / "new"))
+    endless = {"name": "e", "class": "Synthetic"}
+    with pytest.raises(StudyError, match="environment 'e': it has no end; set rounds .* or give --rounds"):
+        list(execute([replace(run, environment=endless, rounds=None) for run in specs()], tmp_path / "new"))
     with pytest.raises(StudyError, match="0 workers"):
         list(execute(specs(), tmp_path / "new", workers=0))
     assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_cannot_hold_records_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StudyError, match="cannot hold records .*give another folder"):
+        list(execute(specs(), tmp_path / "file" / "into"))
 
 
 def test_leaving_early_ends_the_runs_under_way(tmp_path):
@@ -105,11 +195,11 @@ def test_leaving_early_ends_the_runs_under_way(tmp_path):
     workers = set(_starts(tmp_path))
     assert workers
     assert not any(_is_running(pid) for pid in workers)
-    assert not list((tmp_path / "into" / ".claims").iterdir())
+    assert not list((tmp_path / "into" / ".leases").iterdir())
 
 
 def test_two_commands_share_a_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(study_module, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(execution, "WAIT_SECONDS", 0.05)
     agent = {**MEANS, "pause": 0.002, "diary": str(tmp_path / "diary")}
     runs, news = specs(agents=[agent], seeds=6), {}
 
@@ -198,6 +288,18 @@ def test_a_cluster_whose_worker_is_killed(tmp_path, slow_study):
     assert_equal_records(tmp_path / "cluster", tmp_path / "local")
 
 
+def test_the_road_network_travels_to_the_workers_of_a_cluster(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.delenv("TREEBANDIT_ROADS", raising=False)
+    town = {"name": "town", "class": "Navigation", "start": "B2", "end": "K3"}
+    table = {"agents": ["Uniform"], "environments": [town], "seeds": 1, "rounds": 3}
+    roads = roads_folder("small-town")
+    runs = list(read_study(table, name="s", source="s.toml", folder=Path(), roads=roads).runs())
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as local:
+        assert kinds(execute(runs, tmp_path / "cluster", cluster=local.scheduler_address)) == ["finished"]
+
+
 def test_cluster_workers_with_several_threads_are_refused(tmp_path):
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
@@ -209,11 +311,19 @@ def test_cluster_workers_with_several_threads_are_refused(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_no_scheduler_is_one_sentence(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("tcp://127.0.0.1:9", "", "nonsense", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "\0"),
+        *("what://127.0.0.1:9", "tcp://127.0.0.1:99999999", "http://[", "tls://127.0.0.1:9", "a\0b:1"),
+    ],
+)
+def test_no_scheduler_is_one_sentence(tmp_path, monkeypatch, address):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(study_module, "CONNECT_SECONDS", 0.2)
-    with pytest.raises(StudyError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
-        list(execute(specs(), tmp_path / "new", cluster="tcp://127.0.0.1:9"))
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
+    with pytest.raises(StudyError, match="no Dask scheduler answers at") as caught:
+        list(execute(specs(), tmp_path / "new", cluster=address))
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "new").exists()
 
 

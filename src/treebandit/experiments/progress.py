@@ -1,4 +1,4 @@
-"""What happens to the runs of a study while it is under way, and how long the rest will take."""
+"""Progress events of a study under way, and an estimate of the time left."""
 
 from __future__ import annotations
 
@@ -9,38 +9,41 @@ from typing import Literal, Protocol
 
 from treebandit.experiments.spec import RunSpec
 
-Kind = Literal["skipped", "started", "progress", "finished", "failed"]
+Kind = Literal["skipped", "damaged", "started", "progress", "finished", "failed"]
 
 
 @dataclass(frozen=True)
-class Event:
-    """News of one run.
+class ProgressEvent:
+    """What happened to one run.
 
-    kind: "skipped" is finished before, or by another command. seconds: how long it took, where known.
-    share: how much of it is played, 0 to 1. trouble: the traceback of a failed run.
+    kind: "skipped" was finished before, or by another command; "damaged" has a record that cannot be read and
+        is played again.
+    seconds: how long it took, where known. share: how much of it is played, 0 to 1.
+    traceback: of a failed run. reason: why a skipped run is stale, or what is wrong with a damaged record.
     """
 
     kind: Kind
     spec: RunSpec
     seconds: float = 0.0
     share: float = 0.0
-    trouble: str = ""
+    traceback: str = ""
+    reason: str = ""
 
 
 class Backend(Protocol):
     """Where runs are played: processes of this machine, or a cluster."""
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many more runs can be started now."""
 
     def start(self, spec: RunSpec) -> None:
         """Start a run."""
 
-    def wait(self, timeout: float) -> list[Event]:
-        """Wait for news, at most `timeout` seconds."""
+    def wait(self, timeout: float) -> list[ProgressEvent]:
+        """Wait for events, at most `timeout` seconds."""
 
     def close(self) -> None:
-        """Stop whatever is under way."""
+        """Stop all runs under way."""
 
 
 class TimeLeft:
@@ -49,19 +52,19 @@ class TimeLeft:
     def __init__(self, specs: Iterable[RunSpec]) -> None:
         self._open = {spec.run_id: spec for spec in specs}
         self._times: dict[tuple[str, str], list[float]] = {}
-        self._begun: dict[str, float] = {}
+        self._started: dict[str, float] = {}
         self._share: dict[str, float] = {}
 
-    def take(self, event: Event) -> None:
-        """Note an event."""
+    def update(self, event: ProgressEvent) -> None:
+        """Take an event into account."""
         run_id = event.spec.run_id
         if event.kind == "started":
-            self._begun[run_id] = time.monotonic()
+            self._started[run_id] = time.monotonic()
         elif event.kind == "progress":
             self._share[run_id] = event.share
-        else:
+        elif event.kind != "damaged":
             self._open.pop(run_id, None)
-            self._begun.pop(run_id, None)
+            self._started.pop(run_id, None)
             self._share.pop(run_id, None)
             if event.seconds > 0:
                 self._times.setdefault(_pair(event.spec), []).append(event.seconds)
@@ -73,7 +76,7 @@ class TimeLeft:
     def seconds(self) -> float | None:
         """Seconds left; None as long as nothing is known."""
         now = time.monotonic()
-        elapsed = {run_id: now - begun for run_id, begun in self._begun.items()}
+        elapsed = {run_id: now - started for run_id, started in self._started.items()}
         guesses = {pair: sum(times) / len(times) for pair, times in self._times.items()}
         for run_id, share in self._share.items():
             if share > 0 and run_id in self._open and run_id in elapsed:
@@ -85,7 +88,7 @@ class TimeLeft:
             max(0.0, guesses.get(_pair(spec), usual) - elapsed.get(run_id, 0.0))
             for run_id, spec in self._open.items()
         ]
-        return max([sum(left) / max(1, len(self._begun)), *left], default=0.0)
+        return max([sum(left) / max(1, len(self._started)), *left], default=0.0)
 
 
 def _pair(spec: RunSpec) -> tuple[str, str]:

@@ -1,0 +1,73 @@
+"""What commands share: where they may write, and how they print a table of records."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from treebandit.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from treebandit.reports import Results
+
+Roads = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Road network and traversals.", envvar="TREEBANDIT_ROADS"),
+]
+
+
+def writable_folder(path: str, option: str) -> Path:
+    """A folder that is there or can be made, as the path that an option gives."""
+    folder = Path(path)
+    try:
+        there = next((place for place in (folder, *folder.absolute().parents) if place.exists()), folder)
+        if path.strip() and there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+            return folder
+        reason = (
+            f"{there} is no folder" if there.exists() and not there.is_dir() else "it cannot be written to"
+        )
+    except OSError as error:
+        reason = f"{error.strerror}"
+    raise InputError(f"{option} is {path!r}, which cannot be used ({reason}); give a folder to write into")
+
+
+def writable_file(path: str, option: str) -> Path:
+    """A file that can be written, as the path that an option gives."""
+    file = Path(path)
+    if not path.strip() or file.is_dir():
+        raise InputError(f"{option} is {path!r}, which is a folder; give a file to write")
+    writable_folder(str(file.parent), option)
+    return file
+
+
+def print_line(console: Console, text: str, style: str = "") -> None:
+    """Print text as it is: brackets in names are no markup."""
+    from rich.text import Text
+
+    console.print(Text(text, style=style), soft_wrap=True)
+
+
+def print_results(results: Results, console: Console) -> None:
+    """Print the table of a folder of records, and how many of them are stale."""
+    from treebandit import reports
+
+    reports.print_table(reports.summarise(results), console, results)
+    if line := stale_line(results):
+        print_line(console, line, "yellow")
+
+
+def stale_line(results: Results) -> str:
+    """How many runs were made by other code, and how to play them anew; nothing where there are none."""
+    reasons = results.runs.filter("stale")["other_code"].to_list()
+    if not reasons:
+        return ""
+    counts = ", ".join(f"{reason}: {reasons.count(reason):,}" for reason in sorted(set(reasons)))
+    return (
+        f"{len(reasons):,} of {results.runs.height:,} runs are stale, made by other code ({counts}). "
+        f"`treebandit run STUDY --into {results.folder} --again` plays them anew."
+    )

@@ -1,0 +1,48 @@
+"""`treebandit roads`: road networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treebandit.cli.output import writable_folder
+
+app = typer.Typer(help="Road networks for navigation.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Road networks for navigation."""
+
+
+@app.command()
+def record(
+    scenario: Annotated[Path, typer.Option(metavar="FILE", help="A SUMO scenario, .sumocfg.")],
+    into: Annotated[str, typer.Option(metavar="FOLDER", help="Where the road network goes; a new folder.")],
+    meso: Annotated[bool, typer.Option("--meso", help="Simulate queues, not single cars: faster.")] = False,
+    leave_out: Annotated[
+        list[str] | None, typer.Option(metavar="TYPE", help="Vehicle type to leave out; repeatable. [bus]")
+    ] = None,
+    per_hour: Annotated[int, typer.Option(min=1, help="Traversals kept per edge and hour of the day.")] = 13,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation and of what is kept.")] = 0,
+) -> None:
+    """Simulate a day of traffic with SUMO and keep the network with a sample of traversals of its edges."""
+    from rich.console import Console
+
+    from treebandit.datasets.sumo import record_roads
+
+    target = writable_folder(into, "--into")
+    console = Console(stderr=True)
+    with console.status("reading the network") as status:
+        folder = record_roads(
+            scenario,
+            target,
+            mesoscopic=meso,
+            leave_out=leave_out or ("bus",),
+            per_hour=per_hour,
+            seed=seed,
+            progress=lambda what, far: status.update(f"{what}: {far:,.0f}"),
+        )
+    typer.echo(f"road network: {folder}; set TREEBANDIT_ROADS to it, or pass --roads {folder}")

@@ -1,0 +1,138 @@
+"""Where a run comes from: versions, machine, and the code that made it."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    *("numpy", "numba", "scipy", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm", "torch", "polars"),
+)
+_FOREIGN = {*sys.stdlib_module_names, "numpy", "pandas", "polars"}
+
+
+def describe_code(*things: object) -> dict[str, Any]:
+    """Version of this package, and a hash of each module that wrote a class of these objects or of their parts."""
+    classes = [parent for thing in things for part in _parts(thing, set()) for parent in type(part).__mro__]
+    modules = sorted({kind.__module__ for kind in classes} - {"__main__"})
+    files = {
+        name: getattr(sys.modules.get(name), "__file__", None) for name in modules if not _is_foreign(name)
+    }
+    hashes = {name: _digest(Path(file)) for name, file in files.items() if file}
+    return {
+        "treebandit": _version("treebandit"),
+        "code": {name: hashed for name, hashed in hashes.items() if hashed},
+    }
+
+
+def describe_machine() -> dict[str, Any]:
+    """What the run ran on, without the machine's name."""
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def describe_packages() -> dict[str, str]:
+    """Versions of the libraries that a run may depend on."""
+    return {name: version for name in PACKAGES if (version := _version(name))}
+
+
+class CurrentCode:
+    """The code as it is now, to hold against that which made a run. Nothing is imported.
+
+    folders: where modules are looked for first, such as the folder of the study.
+    """
+
+    def __init__(self, folders: Iterable[str | Path] = ()) -> None:
+        self._folders = [str(folder) for folder in folders]
+        self._hashes: dict[str, str | None] = {}
+
+    @classmethod
+    def of_studies(cls, sources: Iterable[str]) -> CurrentCode:
+        """The code as studies of these files find it, beside their own file first."""
+        return cls({Path(source).resolve().parent for source in sources if source.endswith(".toml")})
+
+    def stale_reason(self, provenance: dict[str, Any]) -> str:
+        """What other code made a run: `treebandit 0.1.0`, `my_agents has changed`; nothing where none is known."""
+        version, code = provenance.get("treebandit"), provenance.get("code")
+        if isinstance(version, str) and version != (_version("treebandit") or version):
+            return f"treebandit {version}"
+        then = code if isinstance(code, dict) else {}
+        changed = [name for name, hashed in then.items() if self._hash(name) not in (None, hashed)]
+        return f"{', '.join(changed)} {'has' if len(changed) == 1 else 'have'} changed" if changed else ""
+
+    def _hash(self, module: str) -> str | None:
+        if module not in self._hashes:
+            file = find_source(module, [*self._folders, *sys.path])
+            self._hashes[module] = None if file is None else _digest(file)
+        return self._hashes[module]
+
+
+def find_source(module: str, folders: list[str]) -> Path | None:
+    """The file of a module in these folders, found without importing its packages."""
+    names, search, spec = module.split("."), folders, None
+    for depth in range(1, len(names) + 1):
+        spec = PathFinder.find_spec(".".join(names[:depth]), search)
+        if spec is None:
+            return None
+        search = list(spec.submodule_search_locations or ())
+    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def _parts(thing: object, seen: set[int]) -> Iterator[object]:
+    """An object, and those that it was constructed with."""
+    if id(thing) in seen or _is_foreign(type(thing).__module__):
+        return
+    seen.add(id(thing))
+    yield thing
+    try:
+        names = list(inspect.signature(type(thing)).parameters)
+    except (TypeError, ValueError):
+        return
+    for name in names:
+        value = getattr(thing, name, None)
+        for item in value if isinstance(value, list | tuple) else (value,):
+            yield from _parts(item, seen)
+
+
+def _is_foreign(module: str) -> bool:
+    return module.partition(".")[0] in _FOREIGN
+
+
+def _digest(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    except OSError:
+        return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()
