@@ -19,9 +19,9 @@ from treebandit.policies.policy import check_exploration
 class _NeuralAgent(ModelAgent):
     """A network f over scaled numbers and one-hot categories, with NeuralUCB's policy or NeuralTS's.
 
-    exploration: ν; regularisation: λ. A row's score deviates from f by s, s² = λ ν g'U⁻¹g with g the gradient of f by
-        all its parameters, and U = λI + Σ gg' over the rows learned; g is not divided by the width of the network, as in
-        the authors' code, so that λ here is λ times the width in their papers.
+    exploration: ν; regularisation: λ. A row's score deviates from f by s, s² = λ ν g'U⁻¹g with g the gradient of f
+        by all its parameters, and U = λI + Σ gg' over the rows learned; g is not divided by the width of the network,
+        as in the authors' code, so that λ here is λ times the width in their papers.
     hidden: units of each hidden layer (ReLU). dropout: their share left out at random while training.
     arm_encoding: 'disjoint', the features in a block of inputs per arm (the first layer then has one weight
         matrix per arm); 'none', one network over the features alone, as where there are no arms.
