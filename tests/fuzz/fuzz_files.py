@@ -19,6 +19,7 @@ import time
 import traceback
 import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -329,19 +330,10 @@ def nasty_number(dtype, random):
     if dtype.kind == "f":
         return float(random.choice([0.0, -1.0, 1e30, -1e30, np.nan, np.inf, -np.inf, 1e-30, 0.5, 2.0**24]))
     limits = np.iinfo(dtype)
-    choices = [
-        0,
-        1,
-        2,
-        limits.max,
-        limits.min,
-        limits.max // 2,
-        limits.max - 15,
-        1 << min(40, limits.bits - 2),
-        9,
-    ]
-    small = [0, 1, 2, 3, 5, 8, 13, 100, 1000, limits.min if limits.min else 0, -1 if limits.min else 0]
-    return np.array((choices if random.random() < 0.5 else small), dtype)[random.integers(len(choices))]
+    large = [limits.max, limits.min, limits.max // 2, limits.max - 15, 1 << 40]
+    small = [-1, 0, 1, 2, 3, 5, 8, 13, 100, 1000]
+    choices = large if random.random() < 0.5 else small
+    return min(max(choices[random.integers(len(choices))], limits.min), limits.max)
 
 
 def reshaped(array, random):
@@ -388,11 +380,8 @@ def main(cases=20_000, seed=0, processes=1, only=()):
                 defects.append((path, told, answer))
         worker.end()
 
-    threads = [threading.Thread(target=play, args=(share,)) for share in range(processes)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(processes) as pool:
+        list(pool.map(play, range(processes)))
     for path in folder.iterdir():
         if ".case-" not in path.name:
             path.unlink()

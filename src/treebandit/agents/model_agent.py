@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.core import Candidates, Estimate, Floats, Indices
-from treebandit.errors import SavedFileError
 from treebandit.models.model import Commit, RewardModel
 from treebandit.policies import Policy
 
@@ -75,10 +75,8 @@ class ModelAgent(BaseAgent):
         return {"start_arms": self._start_arms, "model": self.model.state()}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        arms = np.asarray(state["start_arms"])
-        if arms.ndim != 1 or (len(arms) and arms.dtype.kind not in "iu"):
-            raise SavedFileError(
-                "the arms of the random start are not a list of whole numbers; save it again"
-            )
-        self._start_arms = arms.astype(np.intp)
-        self.model.restore(state["model"])
+        self._start_arms = schema.labels(state, "start_arms")
+        self.model.restore(schema.part(state, "model"))
+        history = getattr(self.model, "history", None)
+        if history is not None:
+            history.check(self._inputs.columns, self._inputs.with_arms)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.linear import LinUCB
 from treebandit.core import Candidates, Estimate, Floats
@@ -81,7 +82,7 @@ class EpsilonGreedy(BaseAgent):
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._adviser = replace(self.agent, seed=state["adviser_seed"])  # type: ignore[type-var]
-        self._adviser._resume(state["adviser"])
+        self._adviser._resume(schema.part(state, "adviser"))
 
 
 @dataclass(eq=False)

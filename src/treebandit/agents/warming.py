@@ -11,7 +11,7 @@ import numpy as np
 
 from treebandit import saving
 from treebandit.agents.base import BaseAgent
-from treebandit.errors import ArmsError, NotFittedError, ParameterError
+from treebandit.errors import ArmsError, NoEstimateError, NotFittedError, ParameterError
 
 _ROUNDS = 40
 _WIDTH = 3
@@ -51,7 +51,7 @@ def _use(agent: BaseAgent, arms: list[str] | None) -> None:
     for _ in range(_REPEATS):
         agent.choose(many, arms=labels)
     for rows in (2, _MANY):
-        with suppress(NotFittedError):
+        with suppress(NotFittedError, NoEstimateError):
             agent.estimate(many[:rows], arms=labels and labels[:rows])
     with tempfile.TemporaryDirectory() as folder:
         agent.save(Path(folder) / "agent")

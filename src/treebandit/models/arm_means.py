@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Estimate, Floats, Indices
 from treebandit.errors import ArmsError, NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
@@ -96,11 +97,11 @@ class ArmMeans:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        index, statistics = ArmIndex(state["labels"]), np.asarray(state["statistics"], np.float64)
-        least, greatest = (float(end) for end in state["range"])
-        whole = statistics.shape == (3, len(index)) and np.isfinite(statistics).all()
-        if not whole or (statistics[[0, 2]] < 0).any() or np.isnan([least, greatest]).any():
-            raise SavedFileError("the saved means of the arms do not fit each other; save the agent again")
+        index = ArmIndex(schema.labels(state, "labels"))
+        statistics = schema.array(state, "statistics", np.float64, (3, len(index)))
+        least, greatest = (float(end) for end in schema.items(state, "range", most=2))
+        if (statistics[[0, 2]] < 0).any() or np.isnan([least, greatest]).any():
+            raise SavedFileError("the saved means of the arms do not fit each other")
         self._arms, self._least, self._greatest = index, least, greatest
         self._counts, self._means, self._squares = statistics.copy()
 

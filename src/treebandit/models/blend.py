@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Estimate, Features, Floats
-from treebandit.errors import NotFittedError, SavedFileError
+from treebandit.errors import NotFittedError
 from treebandit.features.encoding import Encoder
 from treebandit.models import ridge_kernels
 from treebandit.models.linear_scores import ArmRidges, LinearEncoder
@@ -122,9 +123,4 @@ class Blend(TreeModel):
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         super().restore(state)
-        errors = np.array(state["errors"], np.float64)
-        if errors.shape != (2,) or not np.isfinite(errors).all():
-            raise SavedFileError(
-                "the saved errors of the blend are not two finite numbers; save the agent again"
-            )
-        self.errors = errors
+        self.errors = schema.array(state, "errors", np.float64, (2,))

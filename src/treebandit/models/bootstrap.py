@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import CategoryEncoding, Encoder, check_encoding
@@ -25,6 +26,8 @@ _FEW_ROWS = 4
 #: The label under which rows without arms share one model.
 _NO_ARM = 0
 _RESCALE_GROWTH = 1.125
+#: Encoded rows of a saved history take at most 8 GiB.
+_MOST_CELLS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,8 @@ class BootstrapModel:
         """All that is needed to go on elsewhere."""
         return {
             "history": self.history.state(),
-            "scale": [*self.scale.state(), self._scaled_rows],
+            "scale": self.scale.state(),
+            "scaled_rows": self._scaled_rows,
             "rebuild_seconds": self.rebuild_seconds,
             "categories": None if self._encoder is None else list(self._encoder.columns.categories),
             "models": [
@@ -250,24 +254,28 @@ class BootstrapModel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(state["history"])
-        self.scale = RewardScale.restored(state["scale"][:3])
-        self._scaled_rows, self.rebuild_seconds = int(state["scale"][3]), float(state["rebuild_seconds"])
-        if (state["categories"] is None) != (len(self.history) == 0):
-            raise SavedFileError(
-                "the saved rows and their columns do not fit each other; save the agent again"
-            )
-        if state["categories"] is not None:
-            self._share_out(Columns(tuple(state["categories"])))
-        for saved in state["models"]:
-            arm = self.arms.get(saved["arm"])
+        self.history = history = History.restored(schema.part(state, "history"))
+        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
+        self.scale = RewardScale.restored(schema.value(state, "scale"), history.rewards)
+        self._scaled_rows = schema.whole(state, "scaled_rows", most=len(history))
+        if (schema.value(state, "categories") is None) != (len(history) == 0):
+            raise SavedFileError("the saved rows and their columns do not fit each other")
+        if len(history):
+            columns = schema.columns([], state["categories"])
+            history.check(columns, history.arms is not None)
+            if len(history) * sum(max(count, 1) for count in columns.categories) > _MOST_CELLS:
+                raise SavedFileError(f"more than {_MOST_CELLS} cells of encoded rows")
+            self._share_out(columns)
+        for saved in schema.items(state, "models", most=len(self.arms)):
+            arm = self.arms.get(schema.whole(saved, "arm", least=-schema.LARGEST_LABEL))
             if arm is None:
-                raise SavedFileError(
-                    f"models of arm {saved['arm']!r} are saved without its rows; save the agent again"
-                )
-            arm.level, arm.varied = int(saved["level"]), bool(saved["varied"])
-            arm.scale = RewardScale.restored(saved["scale"])
-            arm.forests = [Forest.restored(members) for members in saved["forests"]]
+                raise SavedFileError(f"models of arm {saved['arm']} are saved without its rows")
+            arm.level, arm.varied = schema.whole(saved, "level"), schema.flag(saved, "varied")
+            arm.scale = RewardScale.restored(schema.value(saved, "scale"), history.rewards)
+            forests = schema.items(saved, "forests", most=self.settings.replicates)
+            arm.forests = [Forest.restored(members) for members in forests]
+            if self._encoder is None or any(f.n_features != self._encoder.width for f in arm.forests):
+                raise SavedFileError("the saved trees do not have the features that rows are encoded as")
 
 
 def _rows_by_arm(candidates: Candidates) -> dict[int, list[int]]:

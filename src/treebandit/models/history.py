@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats
+from treebandit.errors import SavedFileError
 
 _FIRST_CAPACITY = 64
 _GROWTH = 1.125
@@ -78,6 +79,13 @@ class History:
         """All of it as candidates with these columns."""
         return Candidates(self.contexts, None if self.arms is None else self.arms.astype(np.intp), columns)
 
+    def check(self, columns: Columns | None, with_arms: bool | None) -> None:
+        """Raise where the rows are not those of an agent that has learned such columns, with arms or without."""
+        if self._contexts is None:
+            return
+        if columns is None or self._contexts.shape[1] != len(columns) or (self._arms is None) == with_arms:
+            raise SavedFileError("the saved rows do not have the columns and arms that the agent has learned")
+
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
         if self._contexts is None:
@@ -95,7 +103,7 @@ class History:
         if schema.value(state, "arms") is not None:
             most = schema.LARGEST_LABEL
             history._arms = schema.array(state, "arms", np.int32, (n,), least=-most, most=most)
-        history._rewards = schema.array(state, "rewards", history._rewards.dtype, (n,))
+        history._rewards = schema.array(state, "rewards", np.float64, (n,))
         history._contexts, history._length = contexts, n
         return history
 

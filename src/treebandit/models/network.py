@@ -10,7 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Features, Floats, Indices
 from treebandit.errors import MissingExtraError, ParameterError, SavedFileError
 
@@ -272,18 +274,27 @@ class GradientNetwork:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` holds."""
-        vectors, matrix = np.asarray(state["vectors"]), np.asarray(state["matrix"])
-        for name, saved, own in (("weights", vectors, self._vectors), ("matrix", matrix, self._matrix)):
-            expected = own.numpy()
-            if saved.shape != expected.shape or saved.dtype != expected.dtype or not np.isfinite(saved).all():
-                raise SavedFileError(
-                    f"the saved {name} of the network are {saved.dtype} of shape {saved.shape}; expected finite "
-                    f"{expected.dtype} of shape {expected.shape}; save the agent again"
-                )
-        self.steps = int(state["steps"])
-        self._vectors = load_torch().from_numpy(vectors.copy())
-        self._matrix = load_torch().from_numpy(matrix.copy())
+        vectors = schema.array(state, "vectors", np.float32, tuple(self._vectors.shape))
+        if not (vectors[1] > 0).all() or (vectors[3] < 0).any():
+            raise SavedFileError("the saved matrix U of the network, or its second moments, are not positive")
+        matrix = schema.array(state, "matrix", np.float64, tuple(self._matrix.shape))
+        self.steps = schema.whole(state, "steps")
+        self._vectors, self._matrix = load_torch().from_numpy(vectors), load_torch().from_numpy(matrix)
         self._look()
+
+
+def count_parameters(sizes: tuple[int, ...], blocks: int) -> int:
+    """How many parameters a network of these layers has."""
+    return (blocks - 1) * sizes[0] * sizes[1] + sum((inputs + 1) * units for inputs, units in pairwise(sizes))
+
+
+def restore_generator(generator: Generator, state: NDArray[np.uint8]) -> None:
+    """Let torch's generator go on from a saved state, if torch would not read beyond its numbers."""
+    # A Mersenne twister: seed, numbers left and whether it was seeded, the next one, then 624 numbers.
+    left, following = int(state[8:12].view(np.int32)[0]), int(state[16:24].view(np.uint64)[0])
+    if (left, following) != (1, 0) and not (1 <= left <= 624 and left + following == 625):
+        raise SavedFileError("the saved state of the random generator is damaged")
+    generator.set_state(load_torch().from_numpy(state))
 
 
 def _apply_blocks(blocks: Tensor, rows: Tensor, slots: Tensor | None) -> Tensor:

@@ -10,13 +10,20 @@ from typing import Any, Literal
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.frames import OneHot
 from treebandit.models.history import History
 from treebandit.models.model import Commit
-from treebandit.models.network import GradientNetwork, load_torch, one_thread
+from treebandit.models.network import (
+    GradientNetwork,
+    count_parameters,
+    load_torch,
+    one_thread,
+    restore_generator,
+)
 from treebandit.models.reward_scale import RewardScale
 from treebandit.models.schedule import Schedule
 
@@ -203,22 +210,26 @@ class NeuralModel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(state["history"])
-        self._level, self.rebuild_seconds = int(state["level"]), float(state["rebuild_seconds"])
-        self._arms = ArmIndex(state["labels"])
-        self.scale = RewardScale.restored(state["scale"])
-        if (state["rows"] is None) != (state["network"] is None):
-            raise SavedFileError("a network is saved without its scale, or a scale without its network")
-        if state["rows"] is not None:
-            self.row_scale = _RowScale.restored(state["rows"])
-            self.network = self._new_network(
-                self.row_scale.width, state["network"]["blocks"], self._generator
-            )
-            self.network.restore(state["network"])
-        try:
-            self._generator.set_state(load_torch().from_numpy(state["generator"].copy()))
-        except (RuntimeError, TypeError) as error:
-            raise SavedFileError(f"the saved state of the random generator is damaged ({error})") from error
+        self.history = History.restored(schema.part(state, "history"))
+        self._level = schema.whole(state, "level")
+        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
+        self._arms = ArmIndex(schema.labels(state, "labels"))
+        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
+        scale, network = schema.optional(state, "rows"), schema.optional(state, "network")
+        if (scale is None) != (network is None) or (scale is None) != (len(self.history) == 0):
+            raise SavedFileError("rows, their scale and a network are saved without each other")
+        if scale is not None and network is not None:
+            self.row_scale = _RowScale.restored(scale)
+            disjoint = self.settings.arm_encoding == "disjoint" and self.history.arms is not None
+            blocks = len(self._arms) if disjoint else None
+            if schema.value(network, "blocks") != blocks:
+                raise schema.refused("blocks", network["blocks"], str(blocks))
+            sizes = (self.row_scale.width, *self.settings.hidden, 1)
+            schema.array(network, "vectors", np.float32, (4, count_parameters(sizes, blocks or 1)))
+            self.network = self._new_network(self.row_scale.width, blocks, self._generator)
+            self.network.restore(network)
+        length = len(self._generator.get_state())
+        restore_generator(self._generator, schema.array(state, "generator", np.uint8, (length,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,15 +276,10 @@ class _RowScale:
     @classmethod
     def restored(cls, state: dict[str, Any]) -> _RowScale:
         """The scale that `state` described."""
-        columns = Columns(tuple(state["categories"]), tuple(state["names"]))
-        width = int(np.maximum(columns.categories, 1).sum())
-        scale = cls(columns, int(state["rows"]), state["shift"], state["factor"])
-        for part in (scale.shift, scale.factor):
-            if part.shape != (width,) or part.dtype != np.float32 or not np.isfinite(part).all():
-                raise SavedFileError(
-                    f"the saved scale of features does not fit {width} features; save it again"
-                )
-        return scale
+        columns = schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
+        width = sum(max(count, 1) for count in columns.categories)
+        shift, factor = (schema.array(state, name, np.float32, (width,)) for name in ("shift", "factor"))
+        return cls(columns, schema.whole(state, "rows"), shift, factor)
 
 
 def _moments(numbers: Features) -> tuple[Floats, Floats]:

@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Estimate, Floats
 from treebandit.errors import SavedFileError
+
+#: Standardised rewards are 32-bit numbers to some tree libraries.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +63,19 @@ class RewardScale:
         return [self.mean, self.deviation, self.varies]
 
     @classmethod
-    def restored(cls, state: Any) -> RewardScale:
-        """The scale that `state` described."""
-        mean, deviation, varies = state
-        if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0.0):
+    def restored(cls, state: Any, rewards: Floats) -> RewardScale:
+        """The scale that `state` described, if these (n,) rewards can be told in it."""
+        mean, deviation, varies = schema.items({"scale": state}, "scale", most=3)
+        values = {"mean": mean, "deviation": deviation, "varies": varies}
+        scale = cls(
+            schema.number(values, "mean"),
+            schema.number(values, "deviation", least=np.finfo(np.float64).tiny),
+            schema.flag(values, "varies"),
+        )
+        with np.errstate(over="ignore"):
+            largest = np.abs(scale.standardised(rewards)).max(initial=0.0)
+        if not largest <= _LARGEST:
             raise SavedFileError(
-                f"the saved scale of rewards is mean {mean}, deviation {deviation}; save it again"
+                f"rewards of up to {largest:g} deviations are saved; expected {_LARGEST:g} at most"
             )
-        return cls(float(mean), float(deviation), bool(varies))
+        return scale

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Estimate, Features, Floats
-from treebandit.errors import NotFittedError, ParameterError
+from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
@@ -195,10 +196,16 @@ class TreeModel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(state["history"])
-        self.level, self.rebuild_seconds = int(state["level"]), float(state["rebuild_seconds"])
-        self.scale = RewardScale.restored(state["scale"])
-        saved = state["leaves"]
-        if saved is not None:
-            self.encoder = self._restored_encoder(saved["encoder"])
-            self.leaves = LeafStatistics.restored(saved, prior_rows=self.settings.prior_rows)
+        self.history = History.restored(schema.part(state, "history"))
+        self.level = schema.whole(state, "level")
+        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
+        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
+        saved = schema.optional(state, "leaves")
+        if saved is None:
+            return
+        self.encoder = self._restored_encoder(schema.part(saved, "encoder"))
+        self.leaves = LeafStatistics.restored(saved, prior_rows=self.settings.prior_rows)
+        columns = self.encoder.columns
+        row = Candidates(np.zeros((1, len(columns)), np.float32), np.zeros(1, np.intp), columns)
+        if len(self.history) < 2 or self._encoded(row)[1].shape[1] != self.leaves.forest.n_features:
+            raise SavedFileError("the saved trees do not have the features that rows are encoded as")
