@@ -48,6 +48,7 @@ def recipes():
         BanditForest,
         EpsilonGreedy,
         HistogramForest,
+        LightGBMTrees,
         LinTS,
         LinUCB,
         NeuralTS,
@@ -55,6 +56,7 @@ def recipes():
         TreeBootstrap,
         UCB1Normal,
         Uniform,
+        XGBoostTrees,
     )
 
     trees = HistogramForest(n_trees=11, max_depth=4)
@@ -68,6 +70,8 @@ def recipes():
         "teucb-frame": (TEUCB(forest, categories="one_hot", **start), "frame"),
         "tets": (TETS(trees, arm_encoding="one_hot", sampling="leaves", **start), "names"),
         "tets-none": (TETS(trees, **start), "none"),
+        "xgboost": (TETS(XGBoostTrees(n_trees=3, max_depth=3, options={"max_bin": 16}), **start), "numbers"),
+        "lightgbm": (TEUCB(LightGBMTrees(n_trees=3, max_depth=3), **start), "frame"),
         "bootstrap": (TreeBootstrap(**start), "numbers"),
         "bootstrap-models": (TreeBootstrap(forest, mode="replicates", replicates=2, **start), "names"),
         "bootstrap-frame": (TreeBootstrap(categories="one_hot", **start), "frame"),
@@ -313,9 +317,10 @@ def forge_array(arrays, random):
     elif how == "shape":
         arrays[number] = reshaped(array, random)
     elif how == "dtype" and not array.dtype.names:
-        arrays[number] = array.astype(
-            random.choice(["f4", "f8", "i4", "i8", "u1", "u8", "?", ">f4", ">i8", "f2"])
-        )
+        with np.errstate(all="ignore"):
+            arrays[number] = array.astype(
+                random.choice(["f4", "f8", "i4", "i8", "u1", "u8", "?", ">f4", ">i8", "f2"])
+            )
     elif how == "shuffle" and array.size:
         arrays[number] = array[random.permutation(len(array))]
     else:

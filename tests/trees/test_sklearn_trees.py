@@ -31,7 +31,18 @@ def test_the_bags_are_those_of_the_library():
 
 @pytest.mark.parametrize("kind", [RandomForestTrees, ExtraTrees])
 @pytest.mark.parametrize(
-    "arguments", [{"n_trees": 0}, {"max_depth": -3}, {"min_samples_leaf": 0}, {"threads": 0}]
+    "arguments",
+    [
+        {"n_trees": 0},
+        {"n_trees": 10**9},
+        {"n_trees": 2.5},
+        {"n_trees": True},
+        {"max_depth": -3},
+        {"max_depth": 10**9},
+        {"min_samples_leaf": 0},
+        {"threads": 0},
+        {"threads": 10**6},
+    ],
 )
 def test_bad_limits_are_named(kind, arguments):
     ((name, value),) = arguments.items()

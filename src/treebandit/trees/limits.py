@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from treebandit.errors import ParameterError
+
+#: Limits of what can be asked for; a forged file cannot ask for more either.
+MOST_TREES, DEEPEST, MOST_THREADS = 100_000, 10_000, 256
 
 
 class Sized(Protocol):
@@ -30,18 +36,25 @@ class Sized(Protocol):
 
 def check_limits(learner: Sized, *, learning_rate: float | None = None, fewest_in_leaf: int = 2) -> None:
     """Raise a ParameterError that names the parameter, what was given and what is possible."""
-    name = type(learner).__name__
-    if learner.n_trees < 1:
-        raise ParameterError(f"{name}(n_trees={learner.n_trees!r}); at least 1 tree is needed")
-    if learner.max_depth is not None and learner.max_depth < 1:
-        raise ParameterError(f"{name}(max_depth={learner.max_depth!r}); give 1 or more, or None for no limit")
-    if learner.min_samples_leaf < fewest_in_leaf:
-        why = "a leaf's variance needs at least 2 rows" if fewest_in_leaf == 2 else "at least 1 row is needed"
-        raise ParameterError(f"{name}(min_samples_leaf={learner.min_samples_leaf!r}); {why}")
-    if learner.threads < 1:
-        raise ParameterError(f"{name}(threads={learner.threads!r}); at least 1 is needed")
-    if learning_rate is not None and not 0 < learning_rate <= 1:
-        raise ParameterError(f"{name}(learning_rate={learning_rate!r}); expected a number in (0, 1]")
+    kind = type(learner).__name__
+    limits = {
+        "n_trees": (1, MOST_TREES),
+        "max_depth": (1, DEEPEST),
+        "min_samples_leaf": (fewest_in_leaf, 2**31 - 1),  # a leaf's variance needs two rows
+        "threads": (1, MOST_THREADS),
+    }
+    for name, (least, most) in limits.items():
+        value = getattr(learner, name)
+        if value is None and name == "max_depth":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+            more = ", or None for no limit" if name == "max_depth" else ""
+            raise ParameterError(
+                f"{kind}({name}={reprlib.repr(value)}); give a whole number from {least} to {most}{more}"
+            )
+    rate: Any = 1.0 if learning_rate is None else learning_rate
+    if isinstance(rate, bool) or not isinstance(rate, int | float | np.floating) or not 0 < rate <= 1:
+        raise ParameterError(f"{kind}(learning_rate={reprlib.repr(rate)}); expected a number in (0, 1]")
 
 
 def check_options(learner: object, options: Mapping[str, Any], refused: Collection[str]) -> None:
