@@ -20,7 +20,7 @@ TreebanditError
 └── RoadsError                 a road network cannot be read or recorded
 """
 
-from collections.abc import Iterable
+import collections.abc
 from difflib import get_close_matches
 
 __all__ = [
@@ -125,7 +125,7 @@ class RoadsError(TreebanditError):
     """A road network cannot be read or recorded."""
 
 
-def nearest(given: str, known: Iterable[str]) -> str:
+def nearest(given: str, known: collections.abc.Iterable[str]) -> str:
     """`did you mean 'adult'? ` for a name like a known one, else nothing; for use inside a message."""
     names = {name.casefold(): name for name in known}
     found = get_close_matches(given.casefold(), names, n=1)
