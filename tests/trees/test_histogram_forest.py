@@ -83,6 +83,16 @@ def test_bins_of_many_values_are_of_about_equal_weight():
     assert np.bincount(codes).tolist() == pytest.approx([10_000 / 64] * 64, abs=1.01)
 
 
+def test_every_row_counts_when_columns_are_cut():
+    """Cut by every second of 40,000 rows, a column that alternates would be constant, and a rare value lost."""
+    column = np.tile([0, 1], 20_000).astype(np.float32)
+    column[12_345] = 7
+    binned = BinnedFeatures.of(column[:, None], 64)
+    assert [np.unique(column[binned.codes[0] == code]).tolist() for code in range(3)] == [[0], [1], [7]]
+    forest = HistogramForest(n_trees=5).fit(column[:, None], column.astype(float), seed=0)
+    assert forest.predict(np.array([[0], [1]], np.float32)) == pytest.approx([0, 1], abs=0.01)
+
+
 def one_hot(codes, width):
     return (codes[:, None] == np.arange(width)).astype(np.float32)
 

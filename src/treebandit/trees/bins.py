@@ -11,7 +11,6 @@ from treebandit.core import Features
 
 #: Codes are bytes, and the last one of a column may stand for missing values.
 MOST_BINS = 255
-_MOST_QUANTILE_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +69,13 @@ class BinnedFeatures:
 
 def _edges(column: NDArray[np.float32], most_bins: int) -> NDArray[np.float32]:
     """Rising edges, halfway between neighbouring values, that cut the column into bins of about equal weight."""
-    known = column[~np.isnan(column)]
-    if len(known) > _MOST_QUANTILE_ROWS:
-        known = known[:: -(-len(known) // _MOST_QUANTILE_ROWS)]
-    values, counts = np.unique(known, return_counts=True)
-    if len(values) < 2:
-        return np.empty(0, np.float32)
-    if len(values) <= most_bins:
-        gaps = np.arange(len(values) - 1)
-    else:
-        ranks = np.cumsum(counts)[:-1]
-        wanted = np.arange(1, most_bins) * (len(known) / most_bins)
-        gaps = np.unique(np.searchsorted(ranks, wanted).clip(max=len(ranks) - 1))
-    below, above = values[gaps], values[gaps + 1]
+    values = np.sort(column)  # missing ones last
+    values = values[: len(values) - np.count_nonzero(np.isnan(column))]
+    ranks = np.flatnonzero(values[1:] != values[:-1])
+    if len(ranks) >= most_bins:
+        wanted = np.arange(1, most_bins) * (len(values) / most_bins) - 1
+        ranks = ranks[np.unique(ranks.searchsorted(wanted).clip(max=len(ranks) - 1))]
+    below, above = values[ranks], values[ranks + 1]
     middle = ((below.astype(np.float64) + above) / 2).astype(np.float32)
     return np.where(middle > below, middle, above)
 
