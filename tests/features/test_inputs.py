@@ -525,7 +525,7 @@ def test_saved_inputs_are_checked():
         {"with_arms": 3},
         {"labels": ["a", "a"]},
         {"encoder": [{"name": "age", "categories": None}]},
-        {"offsets": {**state["offsets"], "offset": np.zeros(7)}},
+        {"units": {**state["units"], "numbers": np.zeros(7)}},
     ):
         with pytest.raises(SavedFileError):
             Inputs.restored({**state, **wrong})

@@ -12,7 +12,7 @@ import numpy as np
 from treebandit.core import Columns, Features, Indices
 from treebandit.errors import DataError, InputError, MissingExtraError
 from treebandit.features.frames import FrameEncoder
-from treebandit.features.scaling import Offsets
+from treebandit.features.scaling import ColumnUnits
 
 try:
     import polars as pl
@@ -120,8 +120,8 @@ def encode(frame: pl.DataFrame, label: str, *, source: str = "the table") -> Lab
     labels, classes = _encode_labels(frame[label], source)
     try:
         values, encoder = FrameEncoder().encode(frame.drop(label))
-        offsets = Offsets.none(encoder.columns).completed(values)
-        contexts = offsets.narrow(values, encoder.columns)
+        units = ColumnUnits.none(encoder.columns).completed(values)
+        contexts = units.narrow(values, encoder.columns)
     except InputError as error:
         raise DataError(f"{source} cannot be used: {error} (rows count from 0)") from error
     return LabelledTable(contexts, labels, classes, encoder.columns)

@@ -11,7 +11,7 @@ from treebandit.errors import ArmsError, SavedFileError, ShapeError
 from treebandit.features.values import array_of, shown
 
 #: Whole numbers up to here have a 32-bit float of their own.
-LARGEST_LABEL = 1 << 24
+_LARGEST = 1 << 24
 
 Label = int | str
 _NUMBERS, _NAMES = {int}, {str}
@@ -80,11 +80,21 @@ def _registered(known: dict[Label, int], labels: list[Label] | tuple[Label, ...]
             )
         if isinstance(label, str):
             codes.setdefault(label, len(codes))
-        elif abs(label) > LARGEST_LABEL:
-            raise ArmsError(f"arm {shown(label)} is beyond {LARGEST_LABEL}; number arms from 0, or name them")
         else:
+            _check_label(label)
             codes[label] = label
     return codes
+
+
+def check_range(codes: Indices) -> None:
+    """Raise where a code is none of the numbers that arms may have."""
+    for code in codes.tolist() if len(codes) < 10 else (int(codes.min()), int(codes.max())):
+        _check_label(code)
+
+
+def _check_label(label: int) -> None:
+    if not -_LARGEST <= label <= _LARGEST:
+        raise ArmsError(f"arm {shown(label)} is beyond {_LARGEST}; number arms from 0, or name them")
 
 
 def plain_labels(arms: Any, *, scalar: bool = False) -> list[Label] | tuple[Label, ...]:

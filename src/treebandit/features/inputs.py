@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import ArmsError, InputError, SavedFileError, ShapeError, TreebanditError
-from treebandit.features.arm_index import LARGEST_LABEL, ArmLabels
+from treebandit.features.arm_index import ArmLabels, check_range
 from treebandit.features.frames import FrameEncoder, is_frame, is_series
-from treebandit.features.scaling import Offsets, refuse_infinite
+from treebandit.features.scaling import ColumnUnits, fits, refuse_infinite
 from treebandit.features.values import LARGEST, numbers_of, shown
 
 #: How rows are given: as arrays, lists and the like; as frames, pandas series or dicts; or not at all.
@@ -36,7 +36,7 @@ class _Rows(NamedTuple):
     columns: Columns
     form: Form
     encoder: FrameEncoder | None
-    offsets: Offsets
+    units: ColumnUnits
 
 
 class Inputs:
@@ -45,14 +45,14 @@ class Inputs:
     `enter` is for rows to choose from, `enter_to_learn` for rows with rewards. Both also give the Inputs to use from
     then on, to be taken up once the decision is made or the rows are learned, and dropped otherwise.
 
-    columns, form, encoder, offsets: of the rows learned; None before.
+    columns, form, encoder, units: of the rows learned; None before.
     with_arms: whether rows have arms; None before the first rows are offered or learned.
     labels: the arms offered and learned. labels_complete: False once Candidates came, whose arms are not among them.
     decided: whether rows were offered yet.
     """
 
     __slots__ = (
-        *("columns", "form", "encoder", "offsets"),
+        *("columns", "form", "encoder", "units"),
         *("with_arms", "labels", "labels_complete", "decided"),
     )
 
@@ -60,7 +60,7 @@ class Inputs:
         self.columns: Columns | None = None
         self.form: Form | None = None
         self.encoder: FrameEncoder | None = None
-        self.offsets: Offsets | None = None
+        self.units: ColumnUnits | None = None
         self.with_arms: bool | None = None
         self.labels = ArmLabels()
         self.labels_complete = True
@@ -102,9 +102,9 @@ class Inputs:
         if isinstance(contexts, Candidates):
             chosen, values = self._checked(contexts, arms, learning=True), self._rewards(rewards)
             after = self._after(chosen.columns, chosen.arms)
-            if self.offsets is None or (chosen.arms is not None and self.labels_complete):
+            if self.units is None or (chosen.arms is not None and self.labels_complete):
                 after = copy(after)
-                after.offsets = self.offsets or Offsets.zero(chosen.columns)
+                after.units = self.units or ColumnUnits.plain(chosen.columns)
                 after.labels_complete = self.labels_complete and chosen.arms is None
         else:
             chosen, after = self._entered(contexts, arms, new_arms)
@@ -125,10 +125,10 @@ class Inputs:
             raise _unreadable(error, contexts=contexts, arms=arms) from error
         chosen = Candidates(rows.features, codes, rows.columns)
         after = self._after(rows.columns, codes)
-        if labels is not self.labels or rows[2:] != (self.form, self.encoder, self.offsets):
+        if labels is not self.labels or rows[2:] != (self.form, self.encoder, self.units):
             after = copy(after)
             after.labels = labels
-            after.form, after.encoder, after.offsets = rows[2:]
+            after.form, after.encoder, after.units = rows[2:]
         return chosen, after
 
     def _after(self, columns: Columns, arms: Indices | None) -> Inputs:
@@ -167,15 +167,15 @@ class Inputs:
         if columns is None or (self.columns is not None and not learning):
             columns = self.columns or Columns.numeric(values.shape[1])
         _check_width(values.shape[1], self.columns or columns)
-        offsets = self.offsets or Offsets.none(columns)
+        units = self.units or ColumnUnits.none(columns)
         rows = len(values) if codes is None else len(codes)
         if rows != len(values) != 1:
             raise ShapeError(f"{rows} arms for {len(values)} rows; give one arm per row")
         shared = rows if rows != len(values) else None
-        features = offsets.completed(values).narrow(values, columns, rows=shared)
+        features = units.completed(values).narrow(values, columns, rows=shared)
         if learning:
-            offsets = offsets.learned(values, columns)
-        return _Rows(features, columns, form, encoder, offsets)
+            units = units.learned(values, columns)
+        return _Rows(features, columns, form, encoder, units)
 
     def _read(
         self, contexts: Any, codes: Indices | None
@@ -232,23 +232,15 @@ class Inputs:
             _check_kinds(columns, self.columns)
         if learning:
             refuse_infinite(contexts, columns)
-            if codes is not None and (
-                codes.min(initial=0) < -LARGEST_LABEL or codes.max(initial=0) > LARGEST_LABEL
-            ):
-                raise ArmsError(
-                    f"an arm of {shown(codes)} is beyond {LARGEST_LABEL}; number arms from 0, or name them"
-                )
+            if codes is not None:
+                check_range(codes)
         return candidates
 
     @staticmethod
     def _rewards(rewards: Any) -> Floats:
         """Rewards as (n,) float64."""
         try:
-            given = (
-                rewards
-                if type(rewards) is float
-                else numbers_of(rewards, "rewards", "give one number per row")
-            )
+            given = numbers_of(rewards, "rewards", "give one number per row")
         except (TreebanditError, MemoryError):
             raise
         except Exception as error:
@@ -256,9 +248,10 @@ class Inputs:
         values = np.array(given, np.float64, ndmin=1)
         if values.ndim != 1:
             raise ShapeError(f"rewards of shape {values.shape}; give one number per chosen row")
-        if not np.maximum.reduce(np.abs(values), initial=0.0) <= LARGEST:
-            row = int(np.flatnonzero(~(np.abs(values) <= LARGEST))[0])
-            raise InputError(f"the reward of row {row} is {values[row]}; give a finite number")
+        if not fits(values):
+            wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+            if len(wrong):
+                raise InputError(f"the reward of row {wrong[0]} is {values[wrong[0]]}; give a finite number")
         # 32-bit numbers, so that history and leaves agree to the bit.
         return values.astype(np.float32).astype(np.float64)
 
@@ -268,7 +261,7 @@ class Inputs:
             "columns": None if self.columns is None else [self.columns.categories, self.columns.names],
             "form": self.form,
             "encoder": None if self.encoder is None else self.encoder.state(),
-            "offsets": None if self.offsets is None else self.offsets.state(),
+            "units": None if self.units is None else self.units.state(),
             "with_arms": self.with_arms,
             "labels": self.labels.state(),
             "labels_complete": self.labels_complete,
@@ -299,8 +292,8 @@ class Inputs:
             inputs.encoder = FrameEncoder.restored(state["encoder"])
             if len(inputs.encoder.columns) != width:
                 raise SavedFileError("the saved columns do not fit each other; save the agent again")
-        if state["offsets"] is not None:
-            inputs.offsets = Offsets.restored(state["offsets"], width)
+        if state["units"] is not None:
+            inputs.units = ColumnUnits.restored(state["units"], width)
         return inputs
 
 

@@ -1,4 +1,4 @@
-"""Numbers of any size: offsets that keep their digits in 32 bits, and columns scaled to mean 0 and deviation 1."""
+"""Numbers of any size: offset and unit that keep their digits in 32 bits, and columns standardised."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from treebandit.features.values import LARGEST
 _CLOSE = 2.0**-12
 #: A single value from here on gets an offset where 32 bits do not hold it; all values from the second limit on do.
 _LARGE, _VERY_LARGE = 2.0**12, 2.0**24
+#: Columns of smaller numbers get a unit.
+_SMALL = 2.0**-16
 #: Sums of offset and value must not overflow, and nothing of this size needs its last digits.
 _TOO_LARGE = 2.0**64
 #: In so many first rows columns are watched; so many of them that 32 bits cannot tell from the first are refused.
@@ -27,56 +29,62 @@ _STEPS = 32.0
 _FEW = 64
 
 
-class Offsets:
-    """What is subtracted from each column before 64-bit numbers become 32-bit features; replaced, never changed.
+class ColumnUnits:
+    """How 64-bit columns become 32-bit features: (value - offset) / unit. Replaced, never changed.
 
-    32 bits hold 7 digits: unix seconds of one hour would all become the same number. The offset of a column is 0 where
-    7 digits are enough, else the first value learned; it is fixed then, for each column by itself (NaN: no value
-    yet). A column without offset whose first rows differ by less than 32 bits can tell is refused.
+    32 bits hold 7 digits: unix seconds of one hour would all become the same number. A column's offset is 0 where 7
+    digits are enough, else the first value learned. Its unit is 1, or a power of two for columns of very small numbers,
+    which tree libraries take for equal. Both are fixed with the first value (offset NaN: none yet). A column whose
+    first rows differ by less than 32 bits can tell all the same is refused.
 
     first, rows, equal: the first row learned, how many rows were, and how many of them differ from the first in a
     column but not in its 32 bits (-1: the column has been told apart).
     """
 
-    __slots__ = ("_zero", "equal", "first", "fixed", "offset", "rows")
+    __slots__ = ("_plain", "equal", "first", "fixed", "offset", "rows", "unit")
 
-    def __init__(self, offset: Floats, first: Floats, rows: int, equal: NDArray[np.intp]) -> None:
-        self.offset, self.first, self.rows, self.equal = offset, first, rows, equal
+    def __init__(
+        self, offset: Floats, unit: Floats, first: Floats, rows: int, equal: NDArray[np.intp]
+    ) -> None:
+        self.offset, self.unit, self.first, self.rows, self.equal = offset, unit, first, rows, equal
         #: Whether no more rows are needed.
         self.fixed = rows >= _WATCHED_ROWS and not np.isnan(offset).any()
-        self._zero = not offset.any()
+        self._plain = not offset.any() and bool((unit == 1.0).all())
 
     @classmethod
-    def none(cls, columns: Columns) -> Offsets:
-        """Nothing learned yet; categories never have an offset."""
+    def none(cls, columns: Columns) -> ColumnUnits:
+        """Nothing learned yet; categories stay as they are."""
         offset = np.where(np.asarray(columns.categories, np.intp) > 0, 0.0, np.nan)
-        return cls(offset, np.full(len(offset), np.nan), 0, np.zeros(len(offset), np.intp))
+        ones, nothing = np.ones(len(offset)), np.full(len(offset), np.nan)
+        return cls(offset, ones, nothing, 0, np.zeros(len(offset), np.intp))
 
     @classmethod
-    def zero(cls, columns: Columns) -> Offsets:
-        """No offsets at all, as for rows that are 32-bit numbers already."""
+    def plain(cls, columns: Columns) -> ColumnUnits:
+        """All columns as they are, as for rows that are 32-bit numbers already."""
         zeros = np.zeros(len(columns))
-        return cls(zeros, zeros, _WATCHED_ROWS, np.zeros(len(columns), np.intp))
+        return cls(zeros, zeros + 1.0, zeros, _WATCHED_ROWS, np.zeros(len(columns), np.intp))
 
-    def completed(self, values: NDArray[Any]) -> Offsets:
-        """These offsets, those that are not fixed yet by (n, d) numbers."""
-        if self.fixed or not np.isnan(self.offset).any():
+    def completed(self, values: NDArray[Any]) -> ColumnUnits:
+        """These units, those that are not fixed yet by (n, d) numbers."""
+        if self.fixed or not (open_columns := np.isnan(self.offset)).any():
             return self
-        offset = np.where(np.isnan(self.offset), _offsets(values.astype(np.float64)), self.offset)
-        return Offsets(offset, self.first, self.rows, self.equal)
+        offset, unit = _first_units(values.astype(np.float64))
+        offset = np.where(open_columns, offset, self.offset)
+        unit = np.where(open_columns, unit, self.unit)
+        return ColumnUnits(offset, unit, self.first, self.rows, self.equal)
 
-    def learned(self, values: NDArray[Any], columns: Columns) -> Offsets:
-        """The offsets after learning (n, d) numbers."""
+    def learned(self, values: NDArray[Any], columns: Columns) -> ColumnUnits:
+        """The units after learning (n, d) numbers."""
         if self.fixed or not len(values):
             return self
         values = values.astype(np.float64, copy=False)
-        offset = self.completed(values).offset
+        after = self.completed(values)
         first = np.where(np.isnan(self.first), _first(values), self.first)
         with np.errstate(over="ignore", invalid="ignore"):
-            narrow = (first - offset).astype(np.float32)
+            narrow = after._in_units(first).astype(np.float32)
             step = np.spacing(np.abs(narrow)).astype(np.float64)
-            apart = (np.abs(values - first) > _STEPS * step).any(axis=0)
-            same = ((values - offset).astype(np.float32) == narrow) & (values != first)
+            apart = (np.abs(values - first) / after.unit > _STEPS * step).any(axis=0)
+            same = (after._in_units(values).astype(np.float32) == narrow) & (values != first)
         equal = np.where(apart | (self.equal < 0), -1, self.equal + same.sum(axis=0))
         if equal.max(initial=0) >= _EQUAL_ROWS:
             place = int(equal.argmax())
@@ -85,18 +93,23 @@ class Offsets:
                 f"column {_name(columns, place)} differs only in digits that 32-bit numbers do not have "
                 f" ({first[place]}, {other}); subtract a constant from it, or multiply it"
             )
-        return Offsets(offset, first, self.rows + len(values), equal)
+        return ColumnUnits(after.offset, after.unit, first, self.rows + len(values), equal)
+
+    def _in_units(self, values: NDArray[Any]) -> Floats:
+        scaled: Floats = (values - np.where(np.isnan(self.offset), 0.0, self.offset)) / self.unit
+        return scaled
 
     def narrow(self, values: NDArray[Any], columns: Columns, *, rows: int | None = None) -> Features:
         """(n, d) numbers as 32-bit features, C-contiguous; `rows` times the same where there is one row only."""
-        if not self._zero:
-            values = values - np.where(np.isnan(self.offset), 0.0, self.offset)
+        if not self._plain:
+            with np.errstate(over="ignore"):
+                values = self._in_units(values)
         elif rows is None and values.dtype == np.float32:
             features: Features = np.ascontiguousarray(values)
             refuse_infinite(features, columns)
             return features
         features = np.empty((len(values) if rows is None else rows, values.shape[1]), np.float32)
-        if _fits(values):
+        if fits(values):
             features[...] = values
         else:
             with np.errstate(over="ignore"):
@@ -106,24 +119,22 @@ class Offsets:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and JSON values."""
-        return {"offset": self.offset, "first": self.first, "rows": self.rows, "equal": self.equal}
+        numbers = np.stack([self.offset, self.unit, self.first])
+        return {"numbers": numbers, "rows": self.rows, "equal": self.equal}
 
     @classmethod
-    def restored(cls, state: dict[str, Any], width: int) -> Offsets:
-        """The offsets that `state` gave, of `width` columns."""
-        offset, first = (np.array(state[name], np.float64) for name in ("offset", "first"))
-        equal = np.array(state["equal"], np.intp)
-        shapes = {offset.shape, first.shape, equal.shape}
-        if shapes != {(width,)} or np.isinf([offset, first]).any() or (np.abs(offset) > LARGEST).any():
-            raise SavedFileError(
-                f"the saved offsets do not fit {width} columns of finite numbers; save the agent again"
-            )
-        return cls(offset, first, int(state["rows"]), equal)
+    def restored(cls, state: dict[str, Any], width: int) -> ColumnUnits:
+        """The units that `state` gave, of `width` columns."""
+        numbers, equal = np.array(state["numbers"], np.float64), np.array(state["equal"], np.intp)
+        fits = numbers.shape == (3, width) and equal.shape == (width,)
+        if not fits or np.isinf(numbers).any() or not (numbers[1] > 0.0).all():
+            raise SavedFileError(f"the saved units do not fit {width} columns; save the agent again")
+        return cls(numbers[0], numbers[1], numbers[2], int(state["rows"]), equal)
 
 
 def refuse_infinite(features: Features, columns: Columns) -> None:
     """Raise where a feature is infinite; a missing one may be NaN."""
-    if _fits(features):
+    if fits(features):
         return
     infinite = np.isinf(features)
     if infinite.any():
@@ -134,8 +145,8 @@ def refuse_infinite(features: Features, columns: Columns) -> None:
         )
 
 
-def _fits(values: NDArray[Any]) -> bool:
-    """Whether all numbers are there and fit into 32 bits; False may be said in error, of very large ones."""
+def fits(values: NDArray[Any]) -> bool:
+    """Whether all numbers are there and fit into 32 bits; of very large ones it may say no in error."""
     flat = values.ravel()
     if len(flat) <= _FEW:
         # No more than numpy needs to begin, and it says nothing of overflow.
@@ -154,18 +165,21 @@ def _first(values: Floats) -> Floats:
     return first
 
 
-def _offsets(values: Floats) -> Floats:
-    """The offset of each column by its first rows; NaN where they have no value."""
+def _first_units(values: Floats) -> tuple[Floats, Floats]:
+    """Offset and unit of each column by its first rows; offset NaN where they have no value."""
     present = ~np.isnan(values)
     first = _first(values)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         low = values.min(axis=0, where=present, initial=np.inf)
         high = values.max(axis=0, where=present, initial=-np.inf)
         size, spread = np.abs(first), high - low
         long = (size >= _VERY_LARGE) | ((size >= _LARGE) & (first.astype(np.float32) != first))
         alone = (spread == 0.0) & long & ~_is_fill_value(size)
         close = (spread < _CLOSE * size) & ((spread > 0.0) | alone) & (size < _TOO_LARGE)
-    return np.where(close, first, np.where(present.any(axis=0), 0.0, np.nan))
+        largest = np.maximum(np.abs(low), np.abs(high))
+        small = (largest > 0.0) & (largest < _SMALL)
+        unit = np.where(small, 2.0 ** np.maximum(np.round(np.log2(largest)), -64.0), 1.0)
+    return np.where(close, first, np.where(present.any(axis=0), 0.0, np.nan)), unit
 
 
 def _is_fill_value(size: Floats) -> NDArray[np.bool_]:
