@@ -151,7 +151,7 @@ class BanditForest(BaseAgent):
         least = self._least if least is None else least
         unit = (seen[1] - seen[0] if self.standardise else 1.0) or 1.0
         index = ArmIndex(self._arms.labels)
-        slots = index.meet(arms)
+        slots = index.register(arms)
         forest.widen(len(index))
         for row, slot, reward in zip(variables(rows.contexts), slots, rewards, strict=True):
             forest.learn(row, slot, float(reward) - least, random, unit=unit)
@@ -176,13 +176,12 @@ class BanditForest(BaseAgent):
         return candidates.arms
 
     def _state(self) -> dict[str, Any]:
-        started = self._forest is not None and self._variables is not None
         return {
             "labels": self._arms.labels,
             "range": [*self._range, self._least],
             "early": self._early.state(),
-            "variables": self._variables.state() if started and self._variables else None,
-            "forest": self._forest.state() if started and self._forest else None,
+            "variables": None if self._variables is None else self._variables.state(),
+            "forest": None if self._forest is None else self._forest.state(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from treebandit import saving, schema
 from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle, choose_with
-from treebandit.errors import NoEstimateError, NotFittedError, SavedFileError, TreebanditError
+from treebandit.errors import InputError, NoEstimateError, NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
 
@@ -52,33 +52,38 @@ class BaseAgent:
     def choose(self, contexts: Any, arms: Any = None, *, oracle: Oracle = best_arm) -> Indices:
         """The rows to play.
 
-        contexts: Candidates, an array or a frame with one row per candidate; or one row (d,) that all `arms` share.
+        contexts: Candidates, or one row per candidate as an array, a frame or a list of dicts; or one row that all
+            `arms` share (an array (d,), a dict, a pandas series, a frame of one row); or None without contexts.
         arms: (n,) integers or strings; None where the contexts describe the arms already.
         oracle: scores -> feasible rows; `best_arm` picks one. Ties are broken at random where the oracle can.
         """
         self._refuse_nested("choose")
         with self._lock:
             self._finish()
-            candidates = self._inputs.enter(contexts, arms)
-            return self._decide(candidates, partial(self._choice, oracle))
+            candidates, inputs = self._inputs.enter(contexts, arms)
+            return self._decide(candidates, inputs, partial(self._choice, oracle))
 
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
         self._refuse_nested("score")
         with self._lock:
             self._finish()
-            self._inputs.check(candidates)
-            return self._decide(candidates, self._scores)
+            if not isinstance(candidates, Candidates):
+                raise InputError(f"score takes Candidates, not a {type(candidates).__name__}; use choose")
+            candidates, inputs = self._inputs.enter(candidates)
+            return self._decide(candidates, inputs, self._scores)
 
-    def learn(self, contexts: Any, rewards: ArrayLike, arms: Any = None) -> None:
+    def learn(self, contexts: Any, rewards: ArrayLike, arms: Any = None, *, new_arms: bool = False) -> None:
         """Take in rows and their rewards, any number of them, at any time after they were chosen.
 
         contexts, arms: as in `choose`, the chosen rows only. rewards: one finite number per row.
+        new_arms: once the agent has decided, arms that it was neither offered nor taught before are refused, as they
+            often are row numbers by mistake; True takes them.
         """
         self._refuse_nested("learn")
         with self._lock:
             self._finish()
-            self._unfinished = self._prepared_learning(contexts, rewards, arms)
+            self._unfinished = self._prepared_learning(contexts, rewards, arms, new_arms=new_arms)
             self._finish()
 
     def estimate(self, contexts: Any, arms: Any = None) -> Estimate:
@@ -87,8 +92,7 @@ class BaseAgent:
         with self._lock:
             if not nested:
                 self._finish()
-            candidates = self._inputs.enter(contexts, arms)
-            self._inputs.check(candidates)
+            candidates, _ = self._inputs.enter(contexts, arms)
             return self._estimate(candidates)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -144,8 +148,10 @@ class BaseAgent:
             self._unfinished()
             self._unfinished = None
 
-    def _decide(self, candidates: Candidates, decide: Callable[[Candidates], _Decided]) -> _Decided:
-        """One decision: the clock goes on by one; nothing has changed where it fails.
+    def _decide(
+        self, candidates: Candidates, inputs: Inputs, decide: Callable[[Candidates], _Decided]
+    ) -> _Decided:
+        """One decision: the clock goes on by one, and the arms were offered; nothing has changed where it fails.
 
         Scoring may assign members of the agent, and advance its random stream, but change none of them in place.
         """
@@ -154,6 +160,7 @@ class BaseAgent:
         try:
             self.clock += 1
             self._decided = True
+            self._inputs = inputs
             decision = decide(candidates)
         except BaseException:
             self._finish()
@@ -169,9 +176,11 @@ class BaseAgent:
         self._random.bit_generator.state = random
         vars(self).update(members)
 
-    def _prepared_learning(self, contexts: Any, rewards: ArrayLike, arms: Any) -> Callable[[], None] | None:
+    def _prepared_learning(
+        self, contexts: Any, rewards: ArrayLike, arms: Any, *, new_arms: bool = False
+    ) -> Callable[[], None] | None:
         """All that learning may fail in; what it returns makes the changes, and may be called again."""
-        chosen, values, inputs = self._inputs.enter_to_learn(contexts, rewards, arms)
+        chosen, values, inputs = self._inputs.enter_to_learn(contexts, rewards, arms, new_arms=new_arms)
         if not len(values):
             return None
         clock = self.clock if self._decided else self.clock + len(values)

@@ -11,7 +11,7 @@ import numpy as np
 from treebandit.agents.base import BaseAgent
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import InputError, NotFittedError, ParameterError
-from treebandit.features.frames import OneHot
+from treebandit.features.encoding import OneHot
 from treebandit.models.ridge import DisjointRidge, Ridge, SharedRidge
 
 _SMALLEST_RIDGE = 1e-8

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from treebandit.datasets.generated import GENERATED, generate
 from treebandit.datasets.labelled import LabelledTable, read_labelled
-from treebandit.datasets.made import MADE, make
 from treebandit.errors import DataError, nearest
 
 FILES = Path(__file__).parent / "files"
@@ -87,7 +87,7 @@ def find(name: str) -> DataSet:
     for entry in CATALOGUE:
         if isinstance(name, str) and entry.name == name:
             return entry
-    names = [*(entry.name for entry in CATALOGUE), *MADE]
+    names = [*(entry.name for entry in CATALOGUE), *GENERATED]
     raise DataError(
         f"no data set {reprlib.repr(name)}; {nearest(str(name), names)}there are {', '.join(names)}, "
         "or give a file of your own as csv or parquet"
@@ -101,7 +101,7 @@ def load(name: str) -> LabelledTable:
 
 @lru_cache(maxsize=len(CATALOGUE))
 def _load(name: str) -> LabelledTable:
-    return make(name) if name in MADE else read(find(name))
+    return generate(name) if name in GENERATED else read(find(name))
 
 
 def read(entry: DataSet, folder: Path = FILES) -> LabelledTable:

@@ -8,15 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treebandit.core import Columns, Features, Indices
-from treebandit.errors import DataError, MissingExtraError
+from treebandit.errors import DataError, InputError, MissingExtraError
+from treebandit.features.frames import FrameEncoder
+from treebandit.features.scaling import ColumnUnits
 
 try:
     import polars as pl
 except ImportError as error:
     raise MissingExtraError("polars", "experiments") from error
+
+
+#: What stands for a missing value in a column of numbers.
+_MISSING_MARKS = (
+    *("", "NA", "N/A", "NaN", "NULL", "None", "?", "-", "--", "."),
+    *("na", "n/a", "nan", "null", "none", "#N/A", "missing"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +56,8 @@ def read_labelled(
 ) -> LabelledTable:
     """Read a CSV (also gzipped) or parquet file whose column `label` holds the class of each row.
 
-    sha256: what the file must hash to. numeric: the columns that are numbers; None finds them in the data.
+    sha256: what the file must hash to. numeric: the columns that are numbers; None finds them in the data, where a
+    number may be missing as an empty cell or as one of the usual marks (NA, ?, null).
     """
     path = Path(path)
     content = read_checked(path, sha256)
@@ -61,6 +70,9 @@ def read_labelled(
             if numeric is not None:
                 types = {name: pl.Float64() if name in numeric else pl.String() for name in header}
             frame = pl.read_csv(content, schema_overrides=types, infer_schema_length=None)
+            if numeric is None:
+                texts = [one for one in frame if one.dtype == pl.String and one.name != label]
+                frame = frame.with_columns([_numbers_or_text(one, str(path)) for one in texts])
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from error
     return encode(frame, label, source=str(path))
@@ -80,8 +92,25 @@ def read_checked(path: Path, sha256: str | None) -> bytes:
     return content
 
 
+def _numbers_or_text(column: pl.Series, source: str) -> pl.Series:
+    """A column of text as numbers, if it holds nothing but numbers and marks of missing ones."""
+    marked = pl.Series(column.name, column.str.strip_chars())
+    present = marked.is_not_null() & ~marked.is_in(_MISSING_MARKS)
+    numbers = marked.set(~present, None).cast(pl.Float64, strict=False)
+    odd = present & numbers.is_null()
+    if not present.any() or 2 * odd.sum() >= present.sum():
+        return column
+    if odd.any():
+        row = int(odd.arg_max() or 0)
+        raise DataError(
+            f"column {column.name!r} of {source} holds numbers, but {column[row]!r} in row {row + 1}; correct it, "
+            "leave it empty if it is missing, or give the column as text in a parquet file"
+        )
+    return numbers
+
+
 def encode(frame: pl.DataFrame, label: str, *, source: str = "the table") -> LabelledTable:
-    """Turn a frame into a labelled table; text and booleans become categories, a missing one its own code."""
+    """Turn a frame into a labelled table, its features as agents encode the same frame."""
     if label not in frame.columns:
         raise DataError(f"{source} has no column {label!r}; its columns are {', '.join(frame.columns)}")
     if frame.width < 2 or not frame.height:
@@ -89,13 +118,13 @@ def encode(frame: pl.DataFrame, label: str, *, source: str = "the table") -> Lab
             f"{source} has {frame.height} rows and {frame.width} columns; a feature and rows are needed"
         )
     labels, classes = _encode_labels(frame[label], source)
-    names = [name for name in frame.columns if name != label]
-    contexts = np.empty((frame.height, len(names)), dtype=np.float32)
-    categories = []
-    for position, name in enumerate(names):
-        contexts[:, position], count = _encode_column(frame[name], source)
-        categories.append(count)
-    return LabelledTable(contexts, labels, classes, Columns(tuple(categories), tuple(names)))
+    try:
+        values, encoder = FrameEncoder().encode(frame.drop(label))
+        units = ColumnUnits.none(encoder.columns).completed(values)
+        contexts = units.narrow(values, encoder.columns)
+    except InputError as error:
+        raise DataError(f"{source} cannot be used: {error} (rows count from 0)") from error
+    return LabelledTable(contexts, labels, classes, encoder.columns)
 
 
 def _encode_labels(column: pl.Series, source: str) -> tuple[Indices, tuple[str, ...]]:
@@ -124,30 +153,6 @@ def _encode_labels(column: pl.Series, source: str) -> tuple[Indices, tuple[str, 
             f"label {column.name!r} of {source} has one class, {classes[0]!r}; at least two are needed"
         )
     return classes.search_sorted(column).to_numpy().astype(np.intp), tuple(str(value) for value in classes)
-
-
-def _encode_column(column: pl.Series, source: str) -> tuple[NDArray[np.float32], int]:
-    """The values as float32, and the number of categories, 0 for a number."""
-    kind = column.dtype
-    if kind.is_numeric():
-        values = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        with np.errstate(over="ignore"):
-            narrow = values.astype(np.float32)
-        infinite = np.isinf(narrow)
-        if infinite.any():
-            row = int(infinite.argmax())
-            raise DataError(
-                f"column {column.name!r} of {source} holds {values[row]} in row {row + 1}; "
-                "numbers must be finite (an empty cell for a missing one)"
-            )
-        return narrow, 0
-    if kind == pl.Boolean or _is_text(kind):
-        text = column.cast(pl.String).fill_null("")
-        names = text.unique().sort()
-        return names.search_sorted(text).to_numpy().astype(np.float32), len(names)
-    raise DataError(
-        f"column {column.name!r} of {source} is of type {kind}; make it numbers, text or booleans, or drop it"
-    )
 
 
 def _is_text(kind: pl.DataType) -> bool:

@@ -1,1 +1,1 @@
-"""What a person gives, checked and made into float32 rows: inputs, frames, encodings, the arm index."""
+"""What a person gives, checked and turned into float32 rows: inputs, frames, encodings, scales, arms."""

@@ -1,17 +1,21 @@
-"""How an arm enters its features, and how categories do."""
+"""How an arm enters its features, and how categories do: as labels and codes, or one-hot."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit.core import Columns, Features, Indices
-from treebandit.errors import ParameterError
-from treebandit.features.frames import OneHot
+from treebandit.errors import ParameterError, ShapeError
 
 ArmEncoding = Literal["auto", "label", "one_hot", "none"]
 CategoryEncoding = Literal["codes", "one_hot"]
+#: Features [start, stop) that are the one-hot columns of one category, for each such category.
+ColumnGroups = tuple[tuple[int, int], ...]
+#: Of each one-hot column: the column it stems from, the code it stands for, and whether it stands for a code at all.
+OneHotLayout = tuple[Indices, Features, NDArray[np.bool_]]
 
 
 def check_encoding(arm_encoding: str, categories: str) -> None:
@@ -22,12 +26,60 @@ def check_encoding(arm_encoding: str, categories: str) -> None:
         raise ParameterError(f"categories={categories!r}; choose 'codes' or 'one_hot'")
 
 
+class OneHot:
+    """Codes -> blocks of zeros and ones, column by column in the order of `columns`.
+
+    A number stays one column; a category becomes `categories[j]` columns, of which the one of its code is 1.
+    A missing value or a code without a column leaves its block all zeros; a missing number stays NaN.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        categories = np.asarray(columns.categories, np.intp)
+        widths = np.maximum(categories, 1)
+        starts = np.cumsum(widths) - widths
+        self.width = int(widths.sum())
+        self._given = len(columns)
+        self._source = np.repeat(np.arange(len(columns)), widths)
+        self._codes = (np.arange(self.width) - starts[self._source]).astype(np.float32)
+        self._coded = categories[self._source] > 0
+        self.layout: OneHotLayout = self._source, self._codes, self._coded
+        self._any_coded = bool(self._coded.any())
+        ends = zip(starts.tolist(), (starts + widths).tolist(), strict=True)
+        self.column_groups: ColumnGroups = tuple(
+            group for group, count in zip(ends, columns.categories, strict=True) if count
+        )
+        names = columns.names or tuple(f"x{place}" for place in range(len(columns)))
+        self.names = tuple(
+            f"{names[place]}={code:.0f}" if coded else names[place]
+            for place, code, coded in zip(self._source, self._codes, self._coded, strict=True)
+        )
+
+    @property
+    def numbers(self) -> NDArray[np.bool_]:
+        """(width,), which columns are numbers."""
+        return ~self._coded
+
+    def __call__(self, contexts: Features, *, out: Features | None = None) -> Features:
+        """The (n, width) features of (n, d) contexts, in `out` if given."""
+        if contexts.ndim != 2 or contexts.shape[1] != self._given:
+            raise ShapeError(f"contexts of shape {contexts.shape}; expected (n, {self._given})")
+        if out is not None and (out.shape != (len(contexts), self.width) or out.dtype != np.float32):
+            raise ShapeError(
+                f"out is {out.dtype} of shape {out.shape}; expected float32, {(len(contexts), self.width)}"
+            )
+        # mode="raise" would go through a buffer; the indices are known to fit.
+        spread: Features = contexts.take(self._source, axis=1, out=out, mode="clip")
+        if self._any_coded:
+            np.copyto(spread, spread == self._codes, where=self._coded)
+        return spread
+
+
 class Encoder:
     """Contexts and arms -> what the trees see; fixed from one rebuild to the next.
 
     The arm comes first: its label as one column, or one 0/1 column per arm known when the encoder was made (an
-    arm met later is all zeros); 'auto' is the label where there are arms, 'none' the features alone. Categories
-    follow as integer codes or one-hot.
+    arm seen later is all zeros); 'auto' is the label where there are arms, 'none' the features alone. Categories
+    follow as integer codes or one-hot. `column_groups` tells which features are one category's (or the arm's) one-hot.
     """
 
     def __init__(
@@ -46,6 +98,12 @@ class Encoder:
         self._spread = OneHot(columns) if one_hot else None
         self._front = 1 if self._label else 0 if self.known is None else len(self.known)
         self.width = self._front + (self._spread.width if self._spread else len(columns))
+        arm_group = () if self.known is None else ((0, self._front),)
+        groups = self._spread.column_groups if self._spread else ()
+        self.column_groups: ColumnGroups = (
+            *arm_group,
+            *((self._front + start, self._front + stop) for start, stop in groups),
+        )
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms."""

@@ -1,222 +1,350 @@
-"""Input checks: arrays, frames, rows, labels and rewards, checked and cast once, before anything changes."""
+"""Input checks: arrays, frames, dicts, labels and rewards, checked and cast once, before anything changes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
-from treebandit.errors import ArmsError, InputError, ShapeError
-from treebandit.features.frames import Table, is_frame
+from treebandit.errors import ArmsError, InputError, SavedFileError, ShapeError, TreebanditError
+from treebandit.features.arm_index import ArmLabels, check_range
+from treebandit.features.frames import FrameEncoder, is_frame, is_series
+from treebandit.features.scaling import ColumnUnits, fits, refuse_infinite
+from treebandit.features.values import LARGEST, numbers_of, shown
 
-#: Whole numbers up to here have a 32-bit float of their own.
-_LARGEST_LABEL = 1 << 24
-_LARGEST_REWARD = float(np.finfo(np.float32).max)
+#: How rows are given: as arrays, lists and the like; as frames, pandas series or dicts; or not at all.
+Form = Literal["arrays", "named columns", "no contexts"]
+
+_ADVICE = "give numbers, or a frame or dicts for categories"
+#: What stands for the contexts where there are none: one column of zeros, which every model can take.
+_NO_CONTEXTS = Columns.numeric(1)
+_TO_GIVE = {
+    "arrays": "arrays, whose columns have no names; give an array with the same columns",
+    "named columns": "named columns; give a frame or dicts, so that no column is taken for another",
+    "no contexts": "no contexts; give None",
+}
+
+
+class _Rows(NamedTuple):
+    """Rows as features, and what the Inputs that learn them remember."""
+
+    features: Features
+    columns: Columns
+    form: Form
+    encoder: FrameEncoder | None
+    units: ColumnUnits
 
 
 class Inputs:
-    """Turns what a person gives into Candidates, and remembers what was given first: width, columns, arms or none.
+    """Turns what a person gives into Candidates, and remembers what was given first. Replaced, never changed.
 
-    Inputs are replaced, not changed: learning rows gives those to use from then on.
+    `enter` is for rows to choose from, `enter_to_learn` for rows with rewards. Both also give the Inputs to use from
+    then on, to be taken up once the decision is made or the rows are learned, and dropped otherwise.
+
+    columns, form, encoder, units: of the rows learned; None before.
+    with_arms: whether rows have arms; None before the first rows are offered or learned.
+    labels: the arms offered and learned. labels_complete: False once Candidates came, whose arms are not among them.
+    decided: whether rows were offered yet.
     """
 
-    __slots__ = ("columns", "labels", "table", "with_arms")
+    __slots__ = (
+        *("columns", "form", "encoder", "units"),
+        *("with_arms", "labels", "labels_complete", "decided"),
+    )
 
     def __init__(self) -> None:
         self.columns: Columns | None = None
+        self.form: Form | None = None
+        self.encoder: FrameEncoder | None = None
+        self.units: ColumnUnits | None = None
         self.with_arms: bool | None = None
-        self.table: Table | None = None
-        self.labels: dict[str, int] = {}
+        self.labels = ArmLabels()
+        self.labels_complete = True
+        self.decided = False
 
-    def enter(self, contexts: Any, arms: Any = None) -> Candidates:
-        """Candidates to choose from."""
+    def enter(self, contexts: Any, arms: Any = None) -> tuple[Candidates, Inputs]:
+        """Rows to choose from, and the Inputs to use once they were offered: `self` where nothing is new.
+
+        Names of arms that are new get codes in the order in which they are given.
+        """
         if isinstance(contexts, Candidates):
-            return contexts
-        codes = None if arms is None else self._codes(arms, self.labels)
-        if is_frame(contexts):
-            table = self.table or Table()
-            features = table.encode(contexts, learn=False)
-            columns = table.columns if self.table else self.columns or Columns.numeric(features.shape[1])
+            candidates, labels, complete = self._checked(contexts, arms), self.labels, contexts.arms is None
         else:
-            features = _features(contexts, codes)
-            columns = self.columns or Columns.numeric(features.shape[1])
-        return Candidates(features, codes, columns)
+            try:
+                codes, labels = self._codes(arms)
+                rows = self._rows(contexts, codes)
+            except (TreebanditError, MemoryError):
+                raise
+            except Exception as error:
+                raise _unreadable(error, contexts=contexts, arms=arms) from error
+            candidates, complete = Candidates(rows.features, codes, rows.columns), True
+        if not len(candidates):
+            raise ShapeError("no candidates; give at least one row")
+        complete = complete and self.labels_complete
+        if self.decided and labels is self.labels and complete == self.labels_complete:
+            return candidates, self
+        after = copy(self)
+        after.with_arms, after.decided = candidates.arms is not None, True
+        after.labels, after.labels_complete = labels, complete
+        return candidates, after
 
     def enter_to_learn(
-        self, contexts: Any, rewards: ArrayLike, arms: Any
+        self, contexts: Any, rewards: Any, arms: Any = None, *, new_arms: bool = False
     ) -> tuple[Candidates, Floats, Inputs]:
-        """Chosen rows, their rewards, and the input checks to use from now on."""
-        values = _rewards(rewards)
-        chosen, after = (
-            (contexts, self) if isinstance(contexts, Candidates) else self._entered(contexts, arms)
-        )
+        """Chosen rows, their rewards, and the Inputs to use once they were learned.
+
+        new_arms: after a decision too, take labels that were neither offered nor learned before.
+        """
+        if isinstance(contexts, Candidates):
+            chosen, values = self._checked(contexts, arms, learning=True), self._rewards(rewards)
+            after = self._after(chosen.columns, chosen.arms)
+            if self.units is None or (chosen.arms is not None and self.labels_complete):
+                after = copy(after)
+                after.units = self.units or ColumnUnits.plain(chosen.columns)
+                after.labels_complete = self.labels_complete and chosen.arms is None
+        else:
+            chosen, after = self._entered(contexts, arms, new_arms)
+            values = self._rewards(rewards)
         if len(chosen) != len(values):
             raise ShapeError(f"{len(values)} rewards for {len(chosen)} chosen rows; send one reward per row")
-        if not len(values):
-            return chosen, values, self
-        self.check(chosen)
-        if chosen is contexts:
-            _refuse_infinite(chosen.contexts)
-        if chosen.arms is not None and _largest(chosen.arms) > _LARGEST_LABEL:
-            raise ArmsError(
-                f"arm {chosen.arms[np.abs(chosen.arms).argmax()]} is beyond {_LARGEST_LABEL}; "
-                "number arms from 0, or name them"
-            )
-        if after.columns is not chosen.columns or after.with_arms is None:
-            after = copy(after)
-            after.columns, after.with_arms = chosen.columns, chosen.arms is not None
-        return chosen, values, after
+        return chosen, values, after if len(values) else self
 
-    def _entered(self, contexts: Any, arms: Any) -> tuple[Candidates, Inputs]:
-        """Rows to learn, and the input checks with what they bring that is new: categories, names of arms."""
-        labels = dict(self.labels)
-        codes = None if arms is None else self._codes(np.atleast_1d(np.asarray(arms)), labels)
-        after = self
-        if len(labels) > len(self.labels):
+    def _entered(self, contexts: Any, arms: Any, new_arms: bool) -> tuple[Candidates, Inputs]:
+        try:
+            codes, labels = self._codes(arms, learning=True)
+            if self.decided and self.labels_complete and labels is not self.labels and not new_arms:
+                raise _never_offered(labels, self.labels)
+            rows = self._rows(contexts, codes, learning=True)
+        except (TreebanditError, MemoryError):
+            raise
+        except Exception as error:
+            raise _unreadable(error, contexts=contexts, arms=arms) from error
+        chosen = Candidates(rows.features, codes, rows.columns)
+        after = self._after(rows.columns, codes)
+        if labels is not self.labels or rows[2:] != (self.form, self.encoder, self.units):
             after = copy(after)
             after.labels = labels
-        if not is_frame(contexts):
-            features = _features(contexts, codes, one_row=True)
-            return Candidates(features, codes, self.columns or Columns.numeric(features.shape[1])), after
-        after = copy(after)
-        after.table = Table.from_json(self.table.to_json()) if self.table else Table()
-        return Candidates(after.table.encode(contexts, learn=True), codes, after.table.columns), after
+            after.form, after.encoder, after.units = rows[2:]
+        return chosen, after
 
-    def check(self, candidates: Candidates) -> None:
-        """Raise where candidates do not fit what was learned before."""
-        contexts = candidates.contexts
-        if contexts.ndim != 2 or contexts.dtype != np.float32:
+    def _after(self, columns: Columns, arms: Indices | None) -> Inputs:
+        if columns is self.columns and self.with_arms is not None:
+            return self
+        after = copy(self)
+        after.columns, after.with_arms = columns, arms is not None
+        return after
+
+    def _codes(self, arms: Any, *, learning: bool = False) -> tuple[Indices | None, ArmLabels]:
+        """Codes of the labels, and all labels; None where rows have no arms."""
+        if self.with_arms is not None and self.with_arms != (arms is not None):
+            raise _arms_expected(self.with_arms)
+        if arms is None:
+            return None, self.labels
+        codes, labels = self.labels.encode(arms, scalar=learning)
+        if labels.named and not self.labels and self.with_arms:
+            raise ArmsError("arms have names, but this agent was given Candidates with numbers; use those")
+        return codes, labels
+
+    def _rows(self, contexts: Any, codes: Indices | None, *, learning: bool = False) -> _Rows:
+        """Rows as 32-bit features; one row serves all arms."""
+        form, values, encoder, columns = self._read(contexts, codes)
+        if values.ndim == 1 and not learning and codes is None and values.size:
             raise ShapeError(
-                f"contexts are {contexts.dtype} of shape {contexts.shape}; expected float32, (n, d)"
+                f"one row of {values.size} features and no arms; give `arms` to choose from, or one row per candidate"
             )
-        if not len(contexts):
-            raise ShapeError("no candidates; give at least one row")
-        if candidates.arms is not None and len(candidates.arms) != len(contexts):
-            raise ShapeError(f"{len(candidates.arms)} arms for {len(contexts)} rows; give one arm per row")
-        if self.columns is not None and contexts.shape[1] != len(self.columns):
+        if values.ndim == 1:
+            values = values[None] if values.size else np.empty((0, len(self.columns or _NO_CONTEXTS)))
+        if values.ndim != 2:
+            raise ShapeError(f"contexts of shape {values.shape}; expected one row of features per candidate")
+        if not values.shape[1]:
             raise ShapeError(
-                f"rows of {contexts.shape[1]} features, but this agent has learned rows of {len(self.columns)}; "
-                "give the same columns every time"
+                "rows of 0 features; where there are no contexts, give None as contexts, and `arms`"
             )
-        if self.with_arms is not None and self.with_arms != (candidates.arms is not None):
-            raise ArmsError(
-                "this agent has learned rows with arms; give `arms`, one label per row"
-                if self.with_arms
-                else "this agent has learned rows without arms; leave `arms` out, or start a new agent with them"
+        if columns is None or (self.columns is not None and not learning):
+            columns = self.columns or Columns.numeric(values.shape[1])
+        _check_width(values.shape[1], self.columns or columns)
+        units = self.units or ColumnUnits.none(columns)
+        rows = len(values) if codes is None else len(codes)
+        if rows != len(values) != 1:
+            raise ShapeError(f"{rows} arms for {len(values)} rows; give one arm per row")
+        shared = rows if rows != len(values) else None
+        features = units.completed(values).narrow(values, columns, rows=shared)
+        if learning:
+            units = units.learned(values, columns)
+        return _Rows(features, columns, form, encoder, units)
+
+    def _read(
+        self, contexts: Any, codes: Indices | None
+    ) -> tuple[Form, NDArray[Any], FrameEncoder | None, Columns | None]:
+        """The form, the numbers (1-d: one row), and for named columns the encoder after them, and what they are."""
+        if type(contexts) is np.ndarray or contexts is None:
+            rows = None
+        else:
+            rows = _named_rows(contexts, self.form == "named columns")
+        form: Form = "no contexts" if contexts is None else "arrays" if rows is None else "named columns"
+        if self.columns is not None and form != (self.form or form):
+            raise InputError(
+                f"contexts are {shown(contexts)}, but this agent has learned rows with {_TO_GIVE[self.form or form]}"
             )
+        if rows is not None:
+            values, encoder = (self.encoder or FrameEncoder()).encode(rows)
+            if self.encoder is None and self.columns is not None and any(encoder.columns.categories):
+                raise InputError(
+                    "this agent has learned Candidates, whose categories have codes and no names; give Candidates"
+                )
+            one_row = isinstance(rows, list) and rows is not contexts
+            return form, values[0] if one_row else values, encoder, encoder.columns
+        if contexts is not None:
+            return form, numbers_of(contexts, "contexts", _ADVICE), None, None
+        if codes is None:
+            raise InputError("neither contexts nor arms; give rows of features, or `arms` to choose from")
+        return form, np.zeros((len(codes), 1)), None, _NO_CONTEXTS
+
+    def _checked(self, candidates: Candidates, arms: Any, *, learning: bool = False) -> Candidates:
+        """Candidates that are whole in themselves and fit what was learned before."""
+        if arms is not None:
+            raise ArmsError("Candidates come with arms of their own; leave `arms` out")
+        contexts, codes, columns = candidates.contexts, candidates.arms, candidates.columns
+        if not isinstance(contexts, np.ndarray) or contexts.ndim != 2 or contexts.dtype != np.float32:
+            kind, shape = (getattr(contexts, name, "none") for name in ("dtype", "shape"))
+            raise ShapeError(
+                f"contexts are a {type(contexts).__name__} of type {kind}, shape {shape}; expected float32, (n, d)"
+            )
+        if not isinstance(columns, Columns) or len(columns) != contexts.shape[1]:
+            raise ShapeError(
+                f"contexts of {contexts.shape[1]} features, but columns are {shown(columns)}; describe each feature"
+            )
+        if codes is not None:
+            if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "iu" or codes.ndim != 1:
+                raise ArmsError(
+                    f"the arms of Candidates are {shown(codes)}; give an array of whole numbers, (n,)"
+                )
+            if len(codes) != len(contexts):
+                raise ShapeError(f"{len(codes)} arms for {len(contexts)} rows; give one arm per row")
+        if self.with_arms is not None and self.with_arms != (codes is not None):
+            raise _arms_expected(self.with_arms)
+        if self.columns is not None and columns is not self.columns:
+            _check_width(contexts.shape[1], self.columns)
+            _check_kinds(columns, self.columns)
+        if learning:
+            refuse_infinite(contexts, columns)
+            if codes is not None:
+                check_range(codes)
+        return candidates
+
+    @staticmethod
+    def _rewards(rewards: Any) -> Floats:
+        """Rewards as (n,) float64."""
+        try:
+            given = numbers_of(rewards, "rewards", "give one number per row")
+        except (TreebanditError, MemoryError):
+            raise
+        except Exception as error:
+            raise _unreadable(error, rewards=rewards) from error
+        values = np.array(given, np.float64, ndmin=1)
+        if values.ndim != 1:
+            raise ShapeError(f"rewards of shape {values.shape}; give one number per chosen row")
+        if not fits(values):
+            wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+            if len(wrong):
+                raise InputError(f"the reward of row {wrong[0]} is {values[wrong[0]]}; give a finite number")
+        # 32-bit numbers, so that history and leaves agree to the bit.
+        return values.astype(np.float32).astype(np.float64)
 
     def state(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """All of it as JSON values and arrays."""
         return {
             "columns": None if self.columns is None else [self.columns.categories, self.columns.names],
+            "form": self.form,
+            "encoder": None if self.encoder is None else self.encoder.state(),
+            "units": None if self.units is None else self.units.state(),
             "with_arms": self.with_arms,
-            "table": None if self.table is None else self.table.to_json(),
-            "labels": self.labels,
+            "labels": self.labels.state(),
+            "labels_complete": self.labels_complete,
+            "decided": self.decided,
         }
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Inputs:
-        """The input checks that `state` described."""
+        """The Inputs that `state` described."""
         inputs = cls()
         if state["columns"] is not None:
             categories, names = state["columns"]
+            whole = all(type(count) is int and count >= 0 for count in categories)
+            if (
+                not whole
+                or len(names) not in (0, len(categories))
+                or not all(type(name) is str for name in names)
+            ):
+                raise SavedFileError("the saved columns do not fit each other; save the agent again")
             inputs.columns = Columns(tuple(categories), tuple(names))
-        inputs.with_arms = state["with_arms"]
-        inputs.table = None if state["table"] is None else Table.from_json(state["table"])
-        inputs.labels = dict(state["labels"])
+        width = 0 if inputs.columns is None else len(inputs.columns)
+        if state["form"] not in (None, *_TO_GIVE) or not {state["with_arms"]} <= {None, True, False}:
+            raise SavedFileError(f"the saved inputs are of form {shown(state['form'])}; save the agent again")
+        inputs.form, inputs.with_arms = state["form"], state["with_arms"]
+        inputs.labels = ArmLabels.restored(state["labels"])
+        inputs.labels_complete, inputs.decided = bool(state["labels_complete"]), bool(state["decided"])
+        if state["encoder"] is not None:
+            inputs.encoder = FrameEncoder.restored(state["encoder"])
+            if len(inputs.encoder.columns) != width:
+                raise SavedFileError("the saved columns do not fit each other; save the agent again")
+        if state["units"] is not None:
+            inputs.units = ColumnUnits.restored(state["units"], width)
         return inputs
 
-    def _codes(self, arms: Any, labels: dict[str, int]) -> Indices:
-        """Arm labels as integers: their own, or codes for strings; new strings enter `labels` unless it is ours."""
-        given = np.asarray(arms)
-        if given.ndim != 1:
-            raise ShapeError(f"arms of shape {given.shape}; give one label per row")
-        if not given.size:
-            return np.empty(0, np.intp)
-        if given.dtype.kind in "iu":
-            if self.labels:
-                raise ArmsError(
-                    f"arm {given[0]!r} is a number, but this agent has learned arms with names; use those"
-                )
-            return given.astype(np.intp, copy=False)
-        names = given.tolist()
-        if not all(isinstance(name, str) for name in names):
-            raise ArmsError(f"arms of type {given.dtype}; give whole numbers or strings")
-        if self.with_arms and not self.labels:
-            raise ArmsError(
-                f"arm {names[0]!r} is a name, but this agent has learned arms with numbers; use those"
-            )
-        if labels is not self.labels:
-            for name in names:
-                labels.setdefault(name, len(labels))
-        unseen = len(labels)
-        return np.array([labels.get(name, unseen) for name in names], np.intp)
+
+def _named_rows(contexts: Any, named_before: bool) -> Any:
+    """A frame or a list of dicts, where contexts have named columns; None where they do not."""
+    if isinstance(contexts, Mapping):
+        return [contexts]
+    if isinstance(contexts, list | tuple):
+        return contexts if contexts and isinstance(contexts[0], Mapping) else None
+    if is_frame(contexts):
+        return contexts
+    # A series that was made without names numbers its values; so does a row of a frame without names.
+    if is_series(contexts) and (named_before or type(contexts.index).__name__ != "RangeIndex"):
+        return [dict(contexts.items())]
+    return None
 
 
-def _features(contexts: Any, codes: Indices | None, *, one_row: bool = False) -> Features:
-    """Rows of numbers as (n, d) float32; a single row serves all arms."""
-    if type(contexts) is np.ndarray and contexts.dtype == np.float32:
-        features = contexts if contexts.flags.c_contiguous else np.ascontiguousarray(contexts)
-    else:
-        features = _cast(contexts)
-    if features.ndim == 1:
-        features = _one_row(features, None if one_row else codes, one_row)
-    if features.ndim != 2:
-        raise ShapeError(f"contexts of shape {features.shape}; expected one row of features per candidate")
-    _refuse_infinite(features)
-    return features
-
-
-def _cast(contexts: Any) -> Features:
-    try:
-        with np.errstate(over="ignore"):
-            return np.array(contexts, np.float32, order="C")
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"contexts cannot be read as numbers ({error}); give numbers, or a pandas or polars frame for categories"
-        ) from error
-
-
-def _one_row(features: Features, codes: Indices | None, learning: bool) -> Features:
-    if learning:
-        return features[None]
-    if codes is None:
+def _check_width(width: int, learned: Columns) -> None:
+    if width != len(learned):
         raise ShapeError(
-            f"one row of {len(features)} features and no arms; give `arms` to choose from, or one row per candidate"
+            f"rows of {width} features, but this agent has learned rows of {len(learned)}; "
+            "give the same columns every time"
         )
-    return np.repeat(features[None], len(codes), axis=0)
 
 
-def _refuse_infinite(features: Features) -> None:
-    if _largest(features) < np.inf:
+def _check_kinds(columns: Columns, learned: Columns) -> None:
+    """Numbers stay numbers, categories stay categories; their number may grow."""
+    if columns.categories == learned.categories:
         return
-    infinite = np.isinf(features)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        raise InputError(
-            f"column {column} is infinite in row {row}, or too large for 32 bits; give finite numbers, NaN for missing"
-        )
+    for place, counts in enumerate(zip(learned.categories, columns.categories, strict=True)):
+        before, now = ("categories" if count else "numbers" for count in counts)
+        if before != now:
+            raise InputError(f"column {place} held {before} and now holds {now}; keep to {before}")
 
 
-def _largest(values: NDArray[Any]) -> float:
-    """The largest absolute value, NaN if one is missing; a third of the time of `abs(values).max()`."""
-    return float(np.maximum.reduce(np.abs(values.ravel()), initial=0.0))
+def _arms_expected(with_arms: bool) -> ArmsError:
+    return ArmsError(
+        "this agent has been given rows with arms; give `arms`, one label per row"
+        if with_arms
+        else "this agent has been given rows without arms; leave `arms` out, or start a new agent with them"
+    )
 
 
-def _rewards(rewards: ArrayLike) -> Floats:
-    """Rewards as (n,) float64 that a 32-bit float holds exactly, so that history and leaves agree to the bit."""
-    try:
-        values = np.array(rewards, np.float64, ndmin=1)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"rewards cannot be read as numbers ({error}); give one number per chosen row"
-        ) from error
-    if values.ndim != 1:
-        raise ShapeError(f"rewards of shape {values.shape}; give one number per chosen row")
-    if not _largest(values) <= _LARGEST_REWARD:
-        row = int(np.flatnonzero(~(np.abs(values) <= _LARGEST_REWARD))[0])
-        raise InputError(f"the reward of row {row} is {values[row]}; give a finite number")
-    return values.astype(np.float32).astype(np.float64)
+def _never_offered(labels: ArmLabels, known: ArmLabels) -> ArmsError:
+    label = next(label for label in labels.state() if label not in known)
+    return ArmsError(
+        f"arm {shown(label)} was neither offered nor learned before; give the label of the arm that was played, not "
+        "the row number that `choose` returns, or new_arms=True for an arm that is new"
+    )
+
+
+def _unreadable(error: Exception, **given: Any) -> InputError:
+    kinds = " and ".join(f"{name} of type {type(value).__name__}" for name, value in given.items())
+    return InputError(f"{kinds} cannot be read ({shown(error)}); {_ADVICE}, labels and rewards in lists")

@@ -44,7 +44,7 @@ class ArmMeans:
     ) -> Commit:
         """Rows to learn, one after the other."""
         index = ArmIndex(self._arms.labels)
-        slots = index.meet(_arms(rows))
+        slots = index.register(_arms(rows))
         more = (0, len(index) - len(self._counts))
         counts, means, squares = (np.pad(each, more) for each in (self._counts, self._means, self._squares))
         for slot, reward in zip(slots, rewards, strict=True):

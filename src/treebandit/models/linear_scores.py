@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
-from treebandit.features.encoding import ArmEncoding, Encoder
-from treebandit.features.frames import OneHot, OneHotLayout
+from treebandit.features.encoding import ArmEncoding, Encoder, OneHot, OneHotLayout
 from treebandit.models import ridge_kernels as kernels
 
 _RIDGE = 1.0

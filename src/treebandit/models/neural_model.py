@@ -14,7 +14,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
-from treebandit.features.frames import OneHot
+from treebandit.features.encoding import OneHot
 from treebandit.models.history import History
 from treebandit.models.model import Commit
 from treebandit.models.network import (
@@ -104,7 +104,7 @@ class NeuralModel:
         history = self.history.appended(rows, rewards)
         disjoint = rows.arms is not None and self.settings.arm_encoding == "disjoint"
         arms = ArmIndex(self._arms.labels)
-        slots = arms.meet(rows.arms) if disjoint and rows.arms is not None else None
+        slots = arms.register(rows.arms) if disjoint and rows.arms is not None else None
         generator = load_torch().Generator()
         generator.set_state(self._generator.get_state())
         level, seconds = self._schedule.level(t + 1), self.rebuild_seconds

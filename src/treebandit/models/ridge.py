@@ -56,7 +56,7 @@ class DisjointRidge:
         return self._grams, self._inverses, self._moments, self._thetas, self._counts
 
     def _meet(self, arms: Indices) -> Indices:
-        slots = self._slots.meet(arms)
+        slots = self._slots.register(arms)
         if len(self._slots) > len(self._counts):
             kept, used = self._arrays(), len(self._counts)
             self._reserve(max(len(self._slots), used + used // 4))
@@ -169,7 +169,7 @@ class SharedRidge:
 
     def learn(self, rows: Floats, arms: Indices, rewards: Floats) -> None:
         """Take in (m, width) rows of (m,) arms with their rewards."""
-        slots = self._slots.meet(arms)
+        slots = self._slots.register(arms)
         if len(self._slots) > len(self._counts):
             room = max(len(self._slots), len(self._counts) + len(self._counts) // 4) - len(self._counts)
             self._sums = np.pad(self._sums, ((0, room), (0, 0)))

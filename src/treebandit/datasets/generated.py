@@ -1,4 +1,4 @@
-"""Tables that are made, not collected: problems of kinds that the shipped data sets are not."""
+"""Generated tables: problems of kinds that the shipped data sets are not."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def _table(
 
 
 #: What `load` knows beside the catalogue.
-MADE: dict[str, Callable[[np.random.Generator], LabelledTable]] = {
+GENERATED: dict[str, Callable[[np.random.Generator], LabelledTable]] = {
     "letters": letters,
     "mixed": mixed,
     "sparse": sparse,
 }
 
 
-@lru_cache(maxsize=len(MADE))
-def make(name: str) -> LabelledTable:
-    """The made table of this name, the same each time."""
-    return MADE[name](np.random.default_rng(_SEED))
+@lru_cache(maxsize=len(GENERATED))
+def generate(name: str) -> LabelledTable:
+    """The generated table of this name, the same each time."""
+    return GENERATED[name](np.random.default_rng(_SEED))

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from treebandit.datasets import load
-from treebandit.datasets.made import MADE
+from treebandit.datasets.generated import GENERATED
 from treebandit.environments import Classification
 from treebandit.errors import DataError
 
 SHAPES = {"letters": (10_000, 16, 26), "mixed": (6_000, 10, 5), "sparse": (10_000, 50, 4)}
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", GENERATED)
 def test_tables_are_what_they_say(name):
     table = load(name)
     assert (*table.contexts.shape, len(table.classes)) == SHAPES[name]
@@ -19,7 +19,7 @@ def test_tables_are_what_they_say(name):
 
 def test_each_time_the_same():
     random = np.random.default_rng(7)
-    np.testing.assert_array_equal(MADE["letters"](random).contexts, load("letters").contexts)
+    np.testing.assert_array_equal(GENERATED["letters"](random).contexts, load("letters").contexts)
 
 
 def test_mixed_has_categories_and_missing_numbers():

@@ -1,0 +1,265 @@
+"""Numbers of any size: offset and unit that keep their digits in 32 bits, and columns standardised."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treebandit.core import Columns, Features, Floats
+from treebandit.errors import InputError, SavedFileError
+from treebandit.features.values import LARGEST
+
+#: A column whose values differ by less than this share of their size needs an offset.
+_CLOSE = 2.0**-12
+#: A single value from here on gets an offset where 32 bits do not hold it; all values from the second limit on do.
+_LARGE, _VERY_LARGE = 2.0**12, 2.0**24
+#: Columns of smaller numbers get a unit.
+_SMALL = 2.0**-16
+#: Sums of offset and value must not overflow, and nothing of this size needs its last digits.
+_TOO_LARGE = 2.0**64
+#: In so many first rows columns are watched; so many of them that 32 bits cannot tell from the first are refused.
+_WATCHED_ROWS, _EQUAL_ROWS = 64, 8
+#: Values further apart than so many steps of 32-bit floats are told apart well enough.
+_STEPS = 32.0
+#: So many numbers are looked at one by one.
+_FEW = 64
+
+
+class ColumnUnits:
+    """How 64-bit columns become 32-bit features: (value - offset) / unit. Replaced, never changed.
+
+    32 bits hold 7 digits: unix seconds of one hour would all become the same number. A column's offset is 0 where 7
+    digits are enough, else the first value learned. Its unit is 1, or a power of two for columns of very small numbers,
+    which tree libraries take for equal. Both are fixed with the first value (offset NaN: none yet). A column whose
+    first rows differ by less than 32 bits can tell all the same is refused.
+
+    first, rows, equal: the first row learned, how many rows were, and how many of them differ from the first in a
+    column but not in its 32 bits (-1: the column has been told apart).
+    """
+
+    __slots__ = ("_plain", "equal", "first", "fixed", "offset", "rows", "unit")
+
+    def __init__(
+        self, offset: Floats, unit: Floats, first: Floats, rows: int, equal: NDArray[np.intp]
+    ) -> None:
+        self.offset, self.unit, self.first, self.rows, self.equal = offset, unit, first, rows, equal
+        #: Whether no more rows are needed.
+        self.fixed = rows >= _WATCHED_ROWS and not np.isnan(offset).any()
+        self._plain = not offset.any() and bool((unit == 1.0).all())
+
+    @classmethod
+    def none(cls, columns: Columns) -> ColumnUnits:
+        """Nothing learned yet; categories stay as they are."""
+        offset = np.where(np.asarray(columns.categories, np.intp) > 0, 0.0, np.nan)
+        ones, nothing = np.ones(len(offset)), np.full(len(offset), np.nan)
+        return cls(offset, ones, nothing, 0, np.zeros(len(offset), np.intp))
+
+    @classmethod
+    def plain(cls, columns: Columns) -> ColumnUnits:
+        """All columns as they are, as for rows that are 32-bit numbers already."""
+        zeros = np.zeros(len(columns))
+        return cls(zeros, zeros + 1.0, zeros, _WATCHED_ROWS, np.zeros(len(columns), np.intp))
+
+    def completed(self, values: NDArray[Any]) -> ColumnUnits:
+        """These units, those that are not fixed yet by (n, d) numbers."""
+        if self.fixed or not (open_columns := np.isnan(self.offset)).any():
+            return self
+        offset, unit = _first_units(values.astype(np.float64))
+        offset = np.where(open_columns, offset, self.offset)
+        unit = np.where(open_columns, unit, self.unit)
+        return ColumnUnits(offset, unit, self.first, self.rows, self.equal)
+
+    def learned(self, values: NDArray[Any], columns: Columns) -> ColumnUnits:
+        """The units after learning (n, d) numbers."""
+        if self.fixed or not len(values):
+            return self
+        values = values.astype(np.float64, copy=False)
+        after = self.completed(values)
+        first = np.where(np.isnan(self.first), _first(values), self.first)
+        with np.errstate(over="ignore", invalid="ignore"):
+            narrow = after._in_units(first).astype(np.float32)
+            step = np.spacing(np.abs(narrow)).astype(np.float64)
+            apart = (np.abs(values - first) / after.unit > _STEPS * step).any(axis=0)
+            same = (after._in_units(values).astype(np.float32) == narrow) & (values != first)
+        equal = np.where(apart | (self.equal < 0), -1, self.equal + same.sum(axis=0))
+        if equal.max(initial=0) >= _EQUAL_ROWS:
+            place = int(equal.argmax())
+            other = values[same[:, place], place][0] if same[:, place].any() else values[0, place]
+            raise InputError(
+                f"column {_name(columns, place)} differs only in digits that 32-bit numbers do not have "
+                f" ({first[place]}, {other}); subtract a constant from it, or multiply it"
+            )
+        return ColumnUnits(after.offset, after.unit, first, self.rows + len(values), equal)
+
+    def _in_units(self, values: NDArray[Any]) -> Floats:
+        scaled: Floats = (values - np.where(np.isnan(self.offset), 0.0, self.offset)) / self.unit
+        return scaled
+
+    def narrow(self, values: NDArray[Any], columns: Columns, *, rows: int | None = None) -> Features:
+        """(n, d) numbers as 32-bit features, C-contiguous; `rows` times the same where there is one row only."""
+        if not self._plain:
+            with np.errstate(over="ignore"):
+                values = self._in_units(values)
+        elif rows is None and values.dtype == np.float32:
+            features: Features = np.ascontiguousarray(values)
+            refuse_infinite(features, columns)
+            return features
+        features = np.empty((len(values) if rows is None else rows, values.shape[1]), np.float32)
+        if fits(values):
+            features[...] = values
+        else:
+            with np.errstate(over="ignore"):
+                features[...] = values
+            refuse_infinite(features, columns)
+        return features
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays and JSON values."""
+        numbers = np.stack([self.offset, self.unit, self.first])
+        return {"numbers": numbers, "rows": self.rows, "equal": self.equal}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], width: int) -> ColumnUnits:
+        """The units that `state` gave, of `width` columns."""
+        numbers, equal = np.array(state["numbers"], np.float64), np.array(state["equal"], np.intp)
+        fits = numbers.shape == (3, width) and equal.shape == (width,)
+        if not fits or np.isinf(numbers).any() or not (numbers[1] > 0.0).all():
+            raise SavedFileError(f"the saved units do not fit {width} columns; save the agent again")
+        return cls(numbers[0], numbers[1], numbers[2], int(state["rows"]), equal)
+
+
+def refuse_infinite(features: Features, columns: Columns) -> None:
+    """Raise where a feature is infinite; a missing one may be NaN."""
+    if fits(features):
+        return
+    infinite = np.isinf(features)
+    if infinite.any():
+        row, place = (int(index) for index in np.argwhere(infinite)[0])
+        raise InputError(
+            f"column {_name(columns, place)} is infinite in row {row}, or too large for 32 bits; "
+            "give finite numbers, NaN for missing ones"
+        )
+
+
+def fits(values: NDArray[Any]) -> bool:
+    """Whether all numbers are there and fit into 32 bits; of very large ones it may say no in error."""
+    flat = values.ravel()
+    if len(flat) <= _FEW:
+        # No more than numpy needs to begin, and it says nothing of overflow.
+        return math.hypot(*flat.tolist()) <= LARGEST
+    return bool(np.maximum.reduce(np.abs(flat)) <= LARGEST)
+
+
+def _name(columns: Columns, place: int) -> str:
+    return repr(columns.names[place]) if columns.names else str(place)
+
+
+def _first(values: Floats) -> Floats:
+    """The first present value of each column; NaN where there is none."""
+    rows = (~np.isnan(values)).argmax(axis=0)
+    first: Floats = values[rows, np.arange(values.shape[1])]
+    return first
+
+
+def _first_units(values: Floats) -> tuple[Floats, Floats]:
+    """Offset and unit of each column by its first rows; offset NaN where they have no value."""
+    present = ~np.isnan(values)
+    first = _first(values)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        low = values.min(axis=0, where=present, initial=np.inf)
+        high = values.max(axis=0, where=present, initial=-np.inf)
+        size, spread = np.abs(first), high - low
+        long = (size >= _VERY_LARGE) | ((size >= _LARGE) & (first.astype(np.float32) != first))
+        alone = (spread == 0.0) & long & ~_is_fill_value(size)
+        close = (spread < _CLOSE * size) & ((spread > 0.0) | alone) & (size < _TOO_LARGE)
+        largest = np.maximum(np.abs(low), np.abs(high))
+        small = (largest > 0.0) & (largest < _SMALL)
+        unit = np.where(small, 2.0 ** np.maximum(np.round(np.log2(largest)), -64.0), 1.0)
+    return np.where(close, first, np.where(present.any(axis=0), 0.0, np.nan)), unit
+
+
+def _is_fill_value(size: Floats) -> NDArray[np.bool_]:
+    """Whether a size is a power of ten or two, or one less: such a value often means 'missing' (999999999, 2³¹-1).
+
+    As an offset it would cost the true values their digits.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tens = 10.0 ** np.round(np.log10(size))
+        twos = 2.0 ** np.round(np.log2(size))
+    found: NDArray[np.bool_] = (size == tens) | (size + 1.0 == tens) | (size == twos) | (size + 1.0 == twos)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standardiser:
+    """Columns scaled to mean 0 and standard deviation 1 by the rows seen; replaced, never changed.
+
+    A missing number becomes 0, the mean. A column that does not vary is only centred. Columns that are not numbers
+    (one-hot) stay as they are. count, mean, squares: of each column the values seen, their mean, and the sum of
+    squares around it (Welford, West: nothing is lost to rows of 1e9 + {0, 1}).
+    """
+
+    numbers: NDArray[np.bool_]
+    count: Floats
+    mean: Floats
+    squares: Floats
+
+    @classmethod
+    def fresh(cls, numbers: NDArray[np.bool_]) -> Standardiser:
+        """Nothing seen yet: rows stay as they are. numbers: (d,), whether each column is one of numbers."""
+        count, mean, squares = np.zeros((3, len(numbers)))
+        return cls(np.asarray(numbers, np.bool_), count, mean, squares)
+
+    def seen(self, rows: NDArray[Any]) -> Standardiser:
+        """The standardiser after these (n, d) rows too."""
+        values = np.asarray(rows, np.float64)
+        present = ~np.isnan(values) & self.numbers
+        added = present.sum(axis=0)
+        both = np.maximum(self.count + added, 1.0)
+        mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(added, 1)
+        step = np.where(added > 0, mean - self.mean, 0.0)
+        squares = self.squares + (np.where(present, values - mean, 0.0) ** 2).sum(axis=0)
+        squares += step**2 * self.count * added / both
+        return replace(self, count=self.count + added, mean=self.mean + step * added / both, squares=squares)
+
+    @property
+    def deviation(self) -> Floats:
+        """(d,) standard deviations (ddof 0); 1 where a column does not vary or is not one of numbers."""
+        deviation = np.sqrt(self.squares / np.maximum(self.count, 1.0))
+        # Rounding alone gives a constant column a deviation of about 1e-16 of its size.
+        return np.where(deviation > 1e-12 * np.abs(self.mean), deviation, 1.0)
+
+    def __call__(self, rows: NDArray[Any]) -> Floats:
+        """(n, d) rows, standardised, as float64."""
+        scaled: Floats = (rows - self.mean) / self.deviation
+        scaled[np.isnan(scaled)] = 0.0
+        return scaled
+
+    def inverse(self, scaled: NDArray[Any]) -> Floats:
+        """What standardised rows were before; a missing number is the mean."""
+        rows: Floats = scaled * self.deviation + self.mean
+        return rows
+
+    def change_to(self, other: Standardiser) -> tuple[Floats, Floats]:
+        """(d,) ratio and offset that lead from rows scaled by this one to those of another: ratio · row + offset."""
+        deviation = other.deviation
+        return self.deviation / deviation, (self.mean - other.mean) / deviation
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All of it as arrays."""
+        return {"numbers": self.numbers, "moments": np.stack([self.count, self.mean, self.squares])}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], width: int) -> Standardiser:
+        """The standardiser that `state` gave, of `width` columns."""
+        numbers, moments = np.array(state["numbers"], np.bool_), np.array(state["moments"], np.float64)
+        fits = numbers.shape == (width,) and moments.shape == (3, width)
+        if not fits or not np.isfinite(moments).all() or (moments[[0, 2]] < 0.0).any():
+            raise SavedFileError(
+                f"the saved scale does not fit {width} columns of finite numbers; save the agent again"
+            )
+        return cls(numbers, *moments)
