@@ -4,11 +4,9 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
-from treebandit.experiments.build import check_table
-from treebandit.experiments.study_file import read_study
+from treebandit.experiments import load_study
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMANDS = ((), ("run",), ("report",), ("data",), ("roads",), ("roads", "record"), ("warm-up",))
@@ -36,32 +34,19 @@ def test_the_command_line_page_is_what_help_says():
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == command_line()
 
 
-def test_the_study_on_the_experiments_page_can_be_run(tmp_path):
+def test_the_study_on_the_experiments_page_can_be_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "my.csv").write_text("x,y\n1,a\n2,b\n")
+    (tmp_path / "my_agents.py").write_text("from treebandit import Uniform as Mine\n")
     blocks = re.findall(
         r"```toml\n(.*?)```", (DOCS / "experiments.md").read_text(encoding="utf-8"), re.DOTALL
     )
-    whole, vary = (tomllib.loads(block) for block in blocks)
-    study = read_study(whole, name="my", source="my.toml", folder=tmp_path)
-    for run in study.runs():
-        check_table(run.environment, "environment")
-        if run.agent["name"] != "mine":
-            check_table(run.agent, "agent")
-    trees_only = {**whole, "agents": whole["agents"][:1], **vary}
-    varied = read_study(trees_only, name="my", source="my.toml", folder=tmp_path)
-    assert {run.agent["trees"]["max_depth"] for run in varied.runs()} == {2, 4, 6, 8, 10, "unlimited"}
-
-
-def test_the_code_on_the_threads_page_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    page = DOCS / "threads-processes-containers.md"
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        exec(compile(block, str(page), "exec"), names)
-    clock, choice = capsys.readouterr().out.split()
-    assert clock == "400"
-    assert choice in ("[0]", "[1]", "[2]")
-    assert not list(tmp_path.glob(".*"))
+    whole, vary = blocks
+    (tmp_path / "my.toml").write_text(whole)
+    assert len(list(load_study(tmp_path / "my.toml").runs())) == 5 * 5 * 2
+    (tmp_path / "varied.toml").write_text(whole[: whole.rindex("[[agents]]")] + vary)
+    depths = {run.agent["trees"]["max_depth"] for run in load_study(tmp_path / "varied.toml").runs()}
+    assert depths == {2, 4, 6, 8, 10, "unlimited"}
 
 
 if __name__ == "__main__":

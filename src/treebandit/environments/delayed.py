@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from treebandit.core import Candidates, Columns, Environment, Feedback, Indices, Outcome, Round
+from treebandit.core import Candidates, Columns, Environment, Feedback, Indices, Outcome, Round, optional
 from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.errors import ParameterError
 from treebandit.parameters import check_number
@@ -36,7 +36,7 @@ class Delayed(OneRoundAtATime):
     @property
     def horizon(self) -> int | None:
         """How many rounds the environment has in all; None where it has no end."""
-        horizon: int | None = getattr(self.environment, "horizon", None)
+        horizon: int | None = optional(self.environment, "horizon")
         return horizon
 
     @property
