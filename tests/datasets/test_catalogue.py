@@ -60,7 +60,7 @@ def test_unknown_name_lists_the_known_ones():
     with pytest.raises(DataError, match="adult, magic, mushroom, shuttle"):
         find("iris")
     for name in ("iris", 3, None, ["adult"], {"adult"}, np.array(["adult"])):
-        with pytest.raises(DataError, match="no data set .*; there are adult"):
+        with pytest.raises(DataError, match="no data set .*there are adult"):
             load(name)
 
 
