@@ -54,6 +54,12 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise ParameterError(f"{name} is {reprlib.repr(value)}; give one of {', '.join(choices)}")
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless `value` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{name} is {reprlib.repr(value)}; give True or False")
+
+
 def check_seed(value: Any) -> None:
     """Raise unless `value` can seed a generator: None or a whole number of at least 0."""
     check_number("seed", value, least=0, whole=True, optional=True)

@@ -86,19 +86,27 @@ def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
     features, leverage = agent.model.encoder.look_up(candidates.contexts, candidates.arms)
     forest = agent.model.leaves.estimate(features).mean
     w, rewards = agent.linear_weight, agent.model.history.rewards
-    ridges = agent.model.encoder.ridges
+    encoder = agent.model.encoder
     assert 0.0 < w <= 1.0
     arms, width = 4, 9  # eight features and the level
-    assert ridges.unit == pytest.approx(ridges.spread * np.sqrt(np.log2(arms) / width))
-    assert 0.5 * np.std(rewards) < ridges.spread < 2.0 * np.std(rewards)
+    assert encoder.bonus == pytest.approx(np.std(rewards) * np.sqrt(np.log2(arms) / width))
     blend = (1.0 - w) * forest + w * features[:, -1]
     np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)
-    if shortfall:
-        ridges.base = blend.max() + shortfall * ridges.spread
-    bonus = 0.5 * ridges.unit * np.sqrt(leverage / (1.0 + leverage))
-    if boost and shortfall:
-        bonus *= shortfall**2
+    bonus = 0.5 * encoder.bonus * np.sqrt(leverage / (1.0 + leverage))
+    if shortfall:  # rows that pay far more than these candidates raise the mean reward
+        encoder.boost = lambda best: shortfall**2
+        bonus = bonus * (shortfall**2 if boost else 1.0)
     np.testing.assert_allclose(agent.score(candidates), blend + bonus)
+
+
+def test_a_round_that_seems_lost_is_explored_more():
+    agent, _ = played("linear", rounds=60)
+    encoder, rewards = agent.model.encoder, agent.model.history.rewards
+    mean, sd = encoder.ridge.reward_mean, encoder.ridge.reward_sd
+    assert (mean, sd) == pytest.approx((0.0, 1.0), abs=0.3)  # standardised
+    assert len(rewards) == 60
+    assert encoder.boost(mean - 0.9 * sd) == 1.0
+    assert encoder.boost(mean - 3.0 * sd) == pytest.approx(9.0)
 
 
 def test_the_weight_is_what_would_have_been_best():

@@ -225,7 +225,7 @@ class BaseAgent:
         Nothing of the agent may change here. The function returned cannot fail, and may be called again where it was
         cut short.
         """
-        return partial(self._learn, chosen, rewards)  # SHIM until linear follows
+        raise NotImplementedError
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         raise NoEstimateError(f"{type(self).__name__} keeps no estimate of rewards; use score or choose")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart, StartRule
 from treebandit.core import Candidates, Floats
-from treebandit.errors import ParameterError
 from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_model import TreeSettings
+from treebandit.parameters import check_flag
 from treebandit.policies import Policy
 from treebandit.policies.policy import check_exploration
 from treebandit.trees.forest import TreeLearner
@@ -68,7 +68,7 @@ class Bandit(ModelAgent):
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
         settings = TreeSettings(
-            trees=self.trees,
+            trees=self._learner,
             rebuild=self.rebuild,
             arm_encoding=self.arm_encoding,
             categories="one_hot",
@@ -76,11 +76,17 @@ class Bandit(ModelAgent):
             standardise=self.standardise,
         )
         for name in ("linear", "blend", "boost"):
-            if not isinstance(getattr(self, name), bool):
-                raise ParameterError(f"{name}={getattr(self, name)!r}; choose True or False")
+            check_flag(name, getattr(self, name))
         model = Blend(settings, linear=self.linear, weighted=self.blend)
         policy = _BonusThompson(self.exploration, self.linear_exploration, self.boost)
         return RandomStart(self.random_rounds, self.random_start), model, policy
+
+    @property
+    def _learner(self) -> TreeLearner:
+        """The trees; without the linear score the last column is a real one, and no tree may do without it."""
+        if self.linear or not isinstance(self.trees, HistogramForest):
+            return self.trees
+        return replace(self.trees, blind_share=0.0)
 
     @property
     def linear_weight(self) -> float:

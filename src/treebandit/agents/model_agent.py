@@ -10,6 +10,7 @@ from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.errors import NotFittedError
 from treebandit.models.model import Commit, RewardModel
 from treebandit.policies import Policy
 
@@ -69,6 +70,11 @@ class ModelAgent(BaseAgent):
         return commit_both
 
     def _estimate(self, candidates: Candidates) -> Estimate:
+        if not self.model.fitted:
+            raise NotFittedError(
+                f"nothing to estimate from in round {self.clock}; learn more rows (the first {self.start_rounds} are "
+                "random)"
+            )
         return self.model.estimate(candidates)
 
     def _state(self) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from treebandit import schema
 from treebandit.core import Candidates, Estimate, Features, Floats
 from treebandit.errors import NotFittedError
 from treebandit.features.encoding import Encoder
-from treebandit.models import ridge_kernels
-from treebandit.models.linear_scores import ArmRidges, LinearEncoder
+from treebandit.models import blend_kernels
+from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
 from treebandit.models.tree_model import TreeModel, TreeSettings
 from treebandit.trees.leaf_statistics import LeafStatistics
@@ -42,45 +42,45 @@ class Blend(TreeModel):
         self, rows: Candidates, targets: Floats, random: np.random.Generator
     ) -> tuple[Encoder, Features]:
         arm_encoding = self.settings.arm_encoding
-        return LinearEncoder.fit(rows, targets, arm_encoding=arm_encoding, linear=self._linear)
+        return LinearEncoder.fit(rows, targets, arm_encoding=arm_encoding, random=random, linear=self._linear)
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return LinearEncoder.from_state(state)
 
-    def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, ArmRidges | None, Features, Floats]:
-        """Leaves, regressions, features with the linear score as their last column, and the leverage of each row."""
+    def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, LinearEncoder, Features, Floats]:
+        """Leaves, encoder, features with the linear score as their last column, and the leverage of each row."""
         if self.leaves is None or not isinstance(self.encoder, LinearEncoder):
             raise NotFittedError(
                 f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
             )
         features, leverage = self.encoder.look_up(rows.contexts, rows.arms)
-        return self.leaves, self.encoder.ridges, features, leverage
+        return self.leaves, self.encoder, features, leverage
 
     def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
-        leaves, ridges, features, _ = self._look_up(rows)
+        leaves, encoder, features, _ = self._look_up(rows)
         update = leaves.prepared_update(features, targets)
-        if ridges is None:
+        if encoder.ridge is None:
             return update
-        encoder, errors, done = self.encoder, self.errors.copy(), []
+        learn, before = encoder.prepared_update(rows, targets), self.errors
 
         def commit() -> None:
             update()
-            if not done:
-                if self._weighted:
-                    ridge_kernels.compare(update.predicted, features, targets, _MEMORY, errors)
-                encoder.update(features, rows.arms, targets)
-                done.append(True)
-            self.errors = errors
+            if self._weighted:
+                # From the errors as they were, so that this may be repeated.
+                errors = before.copy()
+                blend_kernels.compare(update.predicted, features, targets, _MEMORY, errors)
+                self.errors = errors
+            learn()
 
         return commit
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean of forest and linear model by their weights, and the variance that follows from theirs."""
-        leaves, ridges, features, leverage = self._look_up(rows)
+        leaves, encoder, features, leverage = self._look_up(rows)
         trees = leaves.estimate(features)
-        if ridges is not None:
+        if encoder.ridge is not None:
             w = self.linear_weight
-            variance = (1.0 - w) ** 2 * trees.variance + (w * ridges.spread) ** 2 * leverage
+            variance = (1.0 - w) ** 2 * trees.variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
             mean = trees.mean + w * (features[:, -1] - trees.mean)
             trees = Estimate(mean, variance, trees.count)
         return self.scale.original(trees)
@@ -103,17 +103,17 @@ class Blend(TreeModel):
     ) -> Floats:
         """Draws as in `sample`, with a bonus for rows that the arm's regression knows little of: (draws, n).
 
-        bonus: multiplies √(h / (1 + h)) with h = z'A⁻¹z the leverage, in the unit of `ArmRidges.unit`.
+        bonus: multiplies √(h / (1 + h)) with h = z'A⁻¹z the leverage, in the unit of `LinearEncoder.bonus`.
         boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
-        leaves, ridges, features, leverage = self._look_up(rows)
+        leaves, encoder, features, leverage = self._look_up(rows)
         samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
-        if ridges is not None:
+        if encoder.ridge is not None:
             for draw in samples:
-                best = ridge_kernels.blend(draw, features, self.linear_weight)
-                more = ridges.doubt(best) if boost else 1.0
-                ridge_kernels.add_bonus(draw, leverage, bonus * ridges.unit * more)
+                best = blend_kernels.blend(draw, features, self.linear_weight)
+                more = encoder.boost(best) if boost else 1.0
+                blend_kernels.add_bonus(draw, leverage, bonus * encoder.bonus * more)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self) -> dict[str, Any]:

@@ -1,280 +1,280 @@
-"""Ridge regressions that learn row by row: one per arm, or one for all arms with a level for each."""
+"""Ridge regression that learns row by row: one per arm, or one for all arms with a level for each."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import math
+from typing import Any
 
 import numpy as np
 
-from treebandit.core import Estimate, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
+from treebandit.models import ridge_growth, ridge_kernels
+from treebandit.models.model import Commit
+from treebandit.models.ridge_arrays import (
+    ORIGIN,
+    REWARD_MEAN,
+    REWARD_SQUARES,
+    REWARDS,
+    VERSION,
+    Arrays,
+    Parts,
+)
+from treebandit.models.ridge_state import arrays_of, state_of
 
 
-class Ridge(Protocol):
-    """A ridge regression that learns row by row."""
+class Ridge:
+    """Bayesian linear regression on z = (1, standardised numbers, one-hot categories), one per arm.
 
-    def learn(self, rows: Floats, arms: Indices, rewards: Floats) -> None:
-        """Take in (m, width) rows of (m,) arms with their rewards."""
+    θ = A⁻¹ Σ zr and A = λI + Σ zz' over the arm's rows; an arm without rows is at the prior N(0, 1/λ).
 
-    def estimate(self, rows: Floats, arms: Indices) -> Estimate:
+    ridge: λ.
+    standardise: regress on (r - mean) / sd of all rewards learned so far, so that nothing depends on their unit: an arm
+        without rows is expected to pay the mean reward. False: regress on the rewards themselves, whose noise is taken
+        to have variance 1.
+
+    Numbers are scaled by the mean and standard deviation of the rows learned so far. When these have changed, the sums
+    are carried over to the new scale, which loses nothing, and inverted afresh; in between every row is a rank-one
+    update. A missing number counts as the mean of its time, and columns of 0 and 1 are not scaled.
+    """
+
+    def __init__(self, ridge: float = 1.0, *, standardise: bool = True) -> None:
+        self.ridge, self.standardise = ridge, standardise
+        self._columns: Columns | None = None
+        self._arms = ArmIndex()
+        self._parts: Parts = ()
+
+    def __len__(self) -> int:
+        """How many rows were learned."""
+        return int(self._numbers[REWARDS])
+
+    @property
+    def fitted(self) -> bool:
+        """Whether any row was learned."""
+        return len(self) > 0
+
+    @property
+    def categories(self) -> tuple[int, ...]:
+        """The number of categories of each column learned; 0 for numbers."""
+        return () if self._columns is None else self._columns.categories
+
+    @property
+    def reward_mean(self) -> float:
+        """Mean of the rewards learned so far."""
+        return float(self._numbers[ORIGIN] + self._numbers[REWARD_MEAN])
+
+    @property
+    def reward_sd(self) -> float:
+        """Standard deviation of the rewards learned so far."""
+        numbers = self._numbers
+        return math.sqrt(numbers[REWARD_SQUARES] / max(numbers[REWARDS], 1.0))
+
+    def prepared(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+    ) -> Commit:
+        """All that may fail of learning rows; the callable does the rest, and may be called twice."""
+        columns = rows.columns if self._columns is None else merged(self._columns, rows.columns)
+        arrays = Arrays(*self._parts) if self._parts else ridge_growth.empty(columns, self._settings)
+        if self._columns is not None and columns is not self._columns:
+            arrays = ridge_growth.widened(arrays, columns)
+        (contexts, arms), index = _plain(rows), self._arms
+        slots = index.find(arms)
+        if not slots.all():
+            index = ArmIndex(index.labels)
+            slots = index.register(arms)
+            arrays = ridge_growth.with_slots(arrays, index.labels)
+        arrays = ridge_growth.with_room(arrays, ridge_growth.needed_rooms(arrays, contexts, slots))
+        parts: Parts = tuple(arrays)
+        version, targets = float(arrays.numbers[VERSION]), np.array(rewards, np.float64)
+
+        def commit() -> None:
+            self._columns, self._arms, self._parts = columns, index, parts
+            ridge_kernels.learn(parts, contexts, arms, targets, version)
+
+        return commit
+
+    def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
+        """Take in rows with their rewards."""
+        self.prepared(rows, rewards, t=t, random=np.random.default_rng(0))()
+
+    def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
+        """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row."""
+        mean, leverage, count = ridge_kernels.predict(self._parts_for(rows), *_plain(rows))
+        return mean, leverage, count
+
+    def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
+        mean, leverage, count = self.predict(rows)
+        return Estimate(mean, self._noise**2 * leverage, count)
 
-    def draw(self, rows: Floats, arms: Indices, exploration: float, random: np.random.Generator) -> Floats:
-        """Expected rewards of the rows, (n,), under one draw of all coefficients from N(θ, exploration² A⁻¹)."""
+    def sample(
+        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
+    ) -> Floats:
+        """Expected rewards of the rows, (draws, n), under draws of all coefficients from N(θ, scale² s² A⁻¹).
 
-    def rescale(self, ratio: Floats, offset: Floats) -> None:
-        """From now on, rows come as ratio · row + offset."""
-
-    def widen(self, places: Indices, width: int) -> None:
-        """From now on, rows have `width` features, the present ones at `places`."""
-
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave."""
-
-
-class DisjointRidge:
-    """One regression per arm met: A = λI + Σ zz', A⁻¹, Σ zr and θ = A⁻¹ Σ zr. Slot 0 keeps the prior."""
-
-    def __init__(self, width: int, ridge: float) -> None:
-        self._width, self._ridge = width, ridge
-        self._slots = ArmIndex()
-        self._reserve(1)
-
-    def _reserve(self, slots: int) -> None:
-        """Room for this many slots, all at the prior."""
-        width, identity = self._width, np.eye(self._width)
-        self._grams = np.tile(self._ridge * identity, (slots, 1, 1))
-        self._inverses = np.tile(identity / self._ridge, (slots, 1, 1))
-        self._moments = np.zeros((slots, width))
-        self._thetas = np.zeros((slots, width))
-        self._counts = np.zeros(slots)
-
-    def _arrays(self) -> tuple[Floats, ...]:
-        return self._grams, self._inverses, self._moments, self._thetas, self._counts
-
-    def _meet(self, arms: Indices) -> Indices:
-        slots = self._slots.register(arms)
-        if len(self._slots) > len(self._counts):
-            kept, used = self._arrays(), len(self._counts)
-            self._reserve(max(len(self._slots), used + used // 4))
-            for new, old in zip(self._arrays(), kept, strict=True):
-                new[:used] = old
-        return slots
-
-    def learn(self, rows: Floats, arms: Indices, rewards: Floats) -> None:
-        """Take in (m, width) rows of (m,) arms with their rewards."""
-        slots = self._meet(arms)
-        if len(slots) == 1:
-            self._update(slice(slots[0], slots[0] + 1), rows, rewards)
-            return
-        order = np.argsort(slots, kind="stable")
-        each, starts, counts = np.unique(slots[order], return_index=True, return_counts=True)
-        once = order[starts[counts == 1]]
-        if len(once):
-            self._update(slots[once], rows[once], rewards[once])
-        for slot, start, count in zip(each, starts, counts, strict=True):
-            if count > 1:
-                mine = order[start : start + count]
-                self._grams[slot] += rows[mine].T @ rows[mine]
-                self._moments[slot] += rewards[mine] @ rows[mine]
-                self._counts[slot] += count
-        self._invert(each[counts > 1])
-
-    def _update(self, slots: Indices | slice, rows: Floats, rewards: Floats) -> None:
-        """One row for each of these slots, (m, width) and (m,), by Sherman and Morrison's formula."""
-        image = np.matmul(self._inverses[slots], rows[:, :, None])[:, :, 0]
-        shrunk = image / (1.0 + np.einsum("ij,ij->i", rows, image))[:, None]
-        errors = rewards - np.einsum("ij,ij->i", rows, self._thetas[slots])
-        self._inverses[slots] -= image[:, :, None] * shrunk[:, None, :]
-        self._grams[slots] += rows[:, :, None] * rows[:, None, :]
-        self._moments[slots] += rows * rewards[:, None]
-        self._thetas[slots] += shrunk * errors[:, None]
-        self._counts[slots] += 1
-
-    def _invert(self, slots: Indices | slice) -> None:
-        self._inverses[slots] = _inverse(self._grams[slots])
-        self._thetas[slots] = np.matmul(self._inverses[slots], self._moments[slots][:, :, None])[:, :, 0]
-
-    def estimate(self, rows: Floats, arms: Indices) -> Estimate:
-        """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
-        slots = self._slots.find(arms)
-        mean = np.einsum("ij,ij->i", rows, self._thetas[slots])
-        image = np.matmul(self._inverses[slots], rows[:, :, None])[:, :, 0]
-        variance = np.maximum(np.einsum("ij,ij->i", rows, image), 0.0)
-        return Estimate(mean, variance, self._counts[slots])
-
-    def draw(self, rows: Floats, arms: Indices, exploration: float, random: np.random.Generator) -> Floats:
-        """Expected rewards of the rows, (n,), under one draw of all coefficients from N(θ, exploration² A⁻¹)."""
-        labels, place = np.unique(arms, return_inverse=True)
+        s is the standard deviation of rewards, or 1 where they are not standardised.
+        """
+        mean, leverage, _ = self.predict(rows)
+        contexts, arms = _plain(rows)
+        labels, place, counts = np.unique(arms, return_inverse=True, return_counts=True)
         if len(labels) == len(arms):
-            # One row per arm: what its θ̃ would give is a number drawn for itself.
-            estimate = self.estimate(rows, arms)
-            noise = random.standard_normal(len(arms))
-            return estimate.mean + exploration * np.sqrt(estimate.variance) * noise
-        slots = self._slots.find(labels)
-        thetas = self._thetas[slots] + exploration * _draw(self._grams[slots], random)
-        scores: Floats = np.einsum("ij,ij->i", rows, thetas[place])
-        return scores
+            # One row per arm: what its coefficients would give is a number drawn for itself.
+            noise = np.sqrt(leverage) * random.standard_normal((draws, len(arms)))
+        else:
+            noise, slots, parts = np.empty((draws, len(arms))), self._arms.find(labels), self._parts_for(rows)
+            groups = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
+            for slot, group in zip(slots, groups, strict=True):
+                root = ridge_kernels.roots(parts, contexts[group], slot)
+                noise[:, group] = random.standard_normal((draws, root.shape[1])) @ root.T
+        return mean + scale * self._noise * noise
 
-    def rescale(self, ratio: Floats, offset: Floats) -> None:
-        """From now on, rows come as ratio · row + offset."""
-        used = slice(1, len(self._slots))
-        prior = self._ridge * np.eye(self._width)
-        self._grams[used] = _carried(self._grams[used] - prior, ratio, offset) + prior
-        self._moments[used] = ratio * self._moments[used] + offset * self._moments[used, :1]
-        self._invert(used)
-
-    def widen(self, places: Indices, width: int) -> None:
-        """From now on, rows have `width` features, the present ones at `places`."""
-        kept = self._arrays()
-        self._width = width
-        self._reserve(len(self._counts))
-        square = (slice(None), places[:, None], places[None, :])
-        self._grams[square], self._inverses[square] = kept[0], kept[1]
-        self._moments[:, places], self._thetas[:, places], self._counts = kept[2:]
+    def cross_fitted(self, rows: Candidates, rewards: Floats, folds: Indices) -> Floats:
+        """Scores of learned rows, (n,), each by regressions on the rows of the other folds."""
+        mean = float(np.mean(rewards))
+        scores: Floats = ridge_kernels.cross_fit(self._parts, *_plain(rows), rewards - mean, folds)
+        return scores + mean
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
-        used = len(self._slots)
-        return {"labels": self._slots.labels, "arrays": [array[:used] for array in self._arrays()]}
+        if self._columns is None:
+            return {"columns": None}
+        return state_of(Arrays(*self._parts), self._columns, self._arms.labels)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave."""
-        self._slots = ArmIndex(state["labels"])
-        self._reserve(len(self._slots))
-        for mine, saved in zip(self._arrays(), state["arrays"], strict=True):
-            mine[...] = saved
+        """Take up what `state` gave; raises SavedFileError where that does not fit together."""
+        if state["columns"] is None:
+            self._columns, self._arms, self._parts = None, ArmIndex(), ()
+            return
+        arrays, columns, labels = arrays_of(state, self._settings)
+        self._columns, self._arms, self._parts = columns, ArmIndex(labels), tuple(arrays)
+
+    @property
+    def _settings(self) -> Floats:
+        return np.array([self.ridge, self.standardise], np.float64)
+
+    @property
+    def _numbers(self) -> Floats:
+        return Arrays(*self._parts).numbers if self._parts else np.zeros(8)
+
+    @property
+    def _noise(self) -> float:
+        """The deviation of rewards; while all are equal, their size, so that it scales with them."""
+        return (self.reward_sd or abs(self.reward_mean) or 1.0) if self.standardise else 1.0
+
+    def _parts_for(self, rows: Candidates) -> Parts:
+        """The model, or the prior before the first row; with coordinates for all categories of the rows."""
+        if self._columns is None:
+            return tuple(ridge_growth.empty(rows.columns, self._settings))
+        columns = merged(self._columns, rows.columns)
+        if columns is self._columns:
+            return self._parts
+        return tuple(ridge_growth.widened(Arrays(*self._parts), columns))
 
 
 class SharedRidge:
-    """One regression with a level per arm met: r = z·β + level of the arm, all with prior N(0, 1/λ).
+    """One ridge regression for all arms, each with a level of its own: the arm is one more category.
 
-    The levels are integrated out: S = λI + Σ zz' - Σ_arms cc'/(n+λ) with c = Σ z and n rows of an arm, so that
-    only one matrix is inverted, and one more row adds (n+λ)/(n+1+λ) uu' to it, u = z - c/(n+λ).
+    All coefficients have the prior N(0, 1/λ). Time and memory grow with the square of the number of arms seen.
     """
 
-    def __init__(self, width: int, ridge: float) -> None:
-        self._width, self._ridge = width, ridge
-        self._slots = ArmIndex()
-        self._gram = np.zeros((width, width))
-        self._moment = np.zeros(width)
-        self._inverse = np.eye(width) / ridge
-        self._beta = np.zeros(width)
-        self._sums = np.zeros((1, width))
-        self._totals = np.zeros(1)
+    def __init__(self, ridge: float = 1.0, *, standardise: bool = True) -> None:
+        self._model = Ridge(ridge, standardise=standardise)
+        self._arms = ArmIndex()
         self._counts = np.zeros(1)
 
-    def learn(self, rows: Floats, arms: Indices, rewards: Floats) -> None:
-        """Take in (m, width) rows of (m,) arms with their rewards."""
-        slots = self._slots.register(arms)
-        if len(self._slots) > len(self._counts):
-            room = max(len(self._slots), len(self._counts) + len(self._counts) // 4) - len(self._counts)
-            self._sums = np.pad(self._sums, ((0, room), (0, 0)))
-            self._totals, self._counts = np.pad(self._totals, (0, room)), np.pad(self._counts, (0, room))
-        self._gram += rows.T @ rows
-        self._moment += rewards @ rows
-        few = len(rows) <= self._width
-        if few:
-            for row, slot, reward in zip(rows, slots, rewards, strict=True):
-                self._update(row, slot, reward)
-            return
-        np.add.at(self._sums, slots, rows)
-        np.add.at(self._totals, slots, rewards)
-        np.add.at(self._counts, slots, 1.0)
-        self._invert()
+    def __len__(self) -> int:
+        """How many rows were learned."""
+        return len(self._model)
 
-    def _update(self, row: Floats, slot: np.intp, reward: float) -> None:
-        weight = self._counts[slot] + self._ridge
-        centred = row - self._sums[slot] / weight
-        image = self._inverse @ centred
-        shrunk = image / ((weight + 1.0) / weight + centred @ image)
-        error = reward - self._totals[slot] / weight - centred @ self._beta
-        self._inverse -= np.outer(image, shrunk)
-        self._beta += shrunk * error
-        self._sums[slot] += row
-        self._totals[slot] += reward
-        self._counts[slot] += 1.0
+    @property
+    def fitted(self) -> bool:
+        """Whether any row was learned."""
+        return self._model.fitted
 
-    def _precision(self) -> Floats:
-        weighted = self._sums / (self._counts + self._ridge)[:, None]
-        precision: Floats = self._ridge * np.eye(self._width) + self._gram - self._sums.T @ weighted
-        return (precision + precision.T) / 2.0
+    def prepared(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+    ) -> Commit:
+        """All that may fail of learning rows; the callable does the rest, and may be called twice."""
+        arms, index = _plain(rows)[1], self._arms
+        if not index.find(arms).all():
+            index = ArmIndex(index.labels)
+            index.register(arms)
+        counts = np.zeros(len(index))
+        counts[: len(self._counts)] = self._counts
+        np.add.at(counts, index.find(arms), 1.0)
+        learn = self._model.prepared(_with_category(rows, index), rewards, t=t, random=random)
 
-    def _invert(self) -> None:
-        self._inverse = _inverse(self._precision())
-        self._beta = self._inverse @ (
-            self._moment - self._sums.T @ (self._totals / (self._counts + self._ridge))
-        )
+        def commit() -> None:
+            self._arms, self._counts = index, counts
+            learn()
 
-    def estimate(self, rows: Floats, arms: Indices) -> Estimate:
+        return commit
+
+    def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
+        """Take in rows with their rewards."""
+        self.prepared(rows, rewards, t=t, random=np.random.default_rng(0))()
+
+    def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
-        slots = self._slots.find(arms)
-        weight = self._counts[slots] + self._ridge
-        centred = rows - self._sums[slots] / weight[:, None]
-        mean = centred @ self._beta + self._totals[slots] / weight
-        variance = 1.0 / weight + np.maximum(np.einsum("ij,ij->i", centred, centred @ self._inverse), 0.0)
-        return Estimate(mean, variance, self._counts[slots])
+        estimate = self._model.estimate(_with_category(rows, self._arms))
+        return Estimate(estimate.mean, estimate.variance, self._counts[self._arms.find(_plain(rows)[1])])
 
-    def draw(self, rows: Floats, arms: Indices, exploration: float, random: np.random.Generator) -> Floats:
-        """Expected rewards of the rows, (n,), under one draw of all coefficients from N(θ, exploration² A⁻¹)."""
-        beta = self._beta + exploration * _draw(self._precision()[None], random)[0]
-        labels, place = np.unique(arms, return_inverse=True)
-        slots = self._slots.find(labels)
-        weight = self._counts[slots] + self._ridge
-        noise = exploration * random.standard_normal(len(labels)) / np.sqrt(weight)
-        levels = (self._totals[slots] - self._sums[slots] @ beta) / weight + noise
-        scores: Floats = rows @ beta + levels[place]
-        return scores
-
-    def rescale(self, ratio: Floats, offset: Floats) -> None:
-        """From now on, rows come as ratio · row + offset."""
-        self._gram = _carried(self._gram[None], ratio, offset)[0]
-        self._moment = ratio * self._moment + offset * self._moment[0]
-        self._sums = ratio * self._sums + offset * self._counts[:, None]
-        self._invert()
-
-    def widen(self, places: Indices, width: int) -> None:
-        """From now on, rows have `width` features, the present ones at `places`."""
-        gram, moment, sums = self._gram, self._moment, self._sums
-        self._width = width
-        self._gram, self._moment = np.zeros((width, width)), np.zeros(width)
-        self._sums = np.zeros((len(sums), width))
-        self._gram[places[:, None], places], self._moment[places] = gram, moment
-        self._sums[:, places] = sums
-        self._invert()
+    def sample(
+        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
+    ) -> Floats:
+        """Expected rewards of the rows, (draws, n), under draws of all coefficients; see `Ridge.sample`."""
+        shown = _with_category(rows, self._arms)
+        return self._model.sample(shown, draws, random, scale=scale)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
-        names = ("gram", "moment", "inverse", "beta", "sums", "totals", "counts")
-        return {"labels": self._slots.labels, **{name: getattr(self, f"_{name}") for name in names}}
+        return {"labels": self._arms.labels, "counts": self._counts, "ridge": self._model.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave."""
-        self._slots = ArmIndex(state["labels"])
-        for name, value in state.items():
-            if name != "labels":
-                setattr(self, f"_{name}", value)
+        """Take up what `state` gave; raises SavedFileError where that does not fit together."""
+        labels, counts = state["labels"], state["counts"]
+        fits = all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (labels, counts))
+        if not (fits and labels.dtype == np.int64 and counts.dtype == np.float64 and (counts >= 0).all()):
+            raise SavedFileError("arms of the saved ridge regression cannot be read; save the agent again")
+        self._model.restore(state["ridge"])
+        categories = self._model.categories
+        if len(np.unique(labels)) != len(labels) or len(counts) != len(labels) + 1:
+            raise SavedFileError("arms of the saved ridge regression do not fit; save the agent again")
+        if labels.size and (not categories or categories[-1] != len(labels) + 1):
+            raise SavedFileError(
+                "the saved ridge regression has other arms than it counts; save the agent again"
+            )
+        self._arms, self._counts = ArmIndex(labels.copy()), counts.copy()
 
 
-def _inverse(matrices: Floats) -> Floats:
-    inverse = np.linalg.inv(matrices)
-    symmetric: Floats = (inverse + inverse.swapaxes(-1, -2)) / 2.0
-    return symmetric
+def merged(known: Columns, given: Columns) -> Columns:
+    """The columns with all categories of both; `known` itself where it has them all."""
+    if known.categories == given.categories:
+        return known
+    for place, (ours, theirs) in enumerate(zip(known.categories, given.categories, strict=True)):
+        if (ours == 0) != (theirs == 0):
+            kinds = ["categories" if count else "numbers" for count in (ours, theirs)]
+            raise InputError(f"column {place} held {kinds[0]} and now holds {kinds[1]}; keep to {kinds[0]}")
+    both = tuple(map(max, known.categories, given.categories))
+    return known if both == known.categories else Columns(both, given.names)
 
 
-def _carried(grams: Floats, ratio: Floats, offset: Floats) -> Floats:
-    """Σ zz' of rows z whose first entry is 1, (m, width, width), for the rows ratio · z + offset instead."""
-    half = ratio[:, None] * grams + offset[:, None] * grams[:, :1, :]
-    carried: Floats = half * ratio + half[:, :, :1] * offset
-    return carried
+def _plain(rows: Candidates) -> tuple[Features, Indices]:
+    """Contexts and arms as one compilation takes them; one regression serves all rows that have no arm."""
+    contexts, arms = rows.contexts, rows.arms
+    if not contexts.flags.carray:
+        contexts = np.array(contexts, order="C")
+    if arms is None:
+        return contexts, np.zeros(len(rows), np.intp)
+    return contexts, arms if arms.flags.carray else np.array(arms)
 
 
-def _draw(precisions: Floats, random: np.random.Generator) -> Floats:
-    """One draw from N(0, P⁻¹) for each of (m, width, width) matrices P."""
-    roots = np.linalg.cholesky(precisions)
-    noise = random.standard_normal(precisions.shape[:2])
-    draws: Floats = np.linalg.solve(roots.swapaxes(-1, -2), noise[:, :, None])[:, :, 0]
-    return draws
+def _with_category(rows: Candidates, index: ArmIndex) -> Candidates:
+    """The rows with their arm as one more category; arms not seen get codes of their own behind those that were."""
+    contexts, arms = _plain(rows)
+    codes = index.find(arms)
+    new, place = np.unique(arms[codes == 0], return_inverse=True)
+    codes[codes == 0] = len(index) + place
+    columns = Columns((*rows.columns.categories, len(index) + len(new)))
+    return Candidates(np.column_stack([contexts, codes.astype(np.float32)]), None, columns)

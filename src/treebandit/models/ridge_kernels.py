@@ -1,4 +1,4 @@
-"""The compiled loops of ridge regressions that are kept up to date row by row."""
+"""The compiled loops of ridge regressions: learning, estimates, roots of covariances, cross-fitted scores."""
 # mypy: disallow_untyped_decorators=False
 # ruff: noqa: ANN001, ANN201, ANN202
 
@@ -6,155 +6,311 @@ from __future__ import annotations
 
 import numpy as np
 
-from treebandit.compiled import njit
+from treebandit.models.packed import (
+    cholesky,
+    dot,
+    form,
+    invert,
+    kernel,
+    part,
+    product,
+    row_start,
+    semidefinite_root,
+    solve,
+    sparse_form,
+    sparse_product,
+    summing,
+)
+from treebandit.models.ridge_arrays import (
+    BOUND,
+    CATEGORIES,
+    COORDINATE,
+    COUNT,
+    FACTOR,
+    MEAN,
+    ORIGIN,
+    OTHER,
+    RENEWED,
+    REWARD_MEAN,
+    REWARD_SQUARES,
+    REWARDS,
+    RIDGE,
+    SHIFT,
+    SIZE,
+    SOLUTION,
+    SQUARES,
+    STANDARDISE,
+    START,
+    SUMS,
+    VERSION,
+    Arrays,
+    add_up,
+    block_of,
+    encode,
+    new_row,
+    slot_of,
+)
 
-#: Sums may be taken in any order; NaN must stay NaN, since it stands for a missing number.
-_LOOSE = {"reassoc", "contract", "nsz"}
+#: A column's moments take outliers as they come until they rest on so many rows.
+_TRUSTED_ROWS = 20
+#: A scale is taken up when the rows have grown by an eighth and it differs by so much from the one in use.
+_GROWTH, _MOST_NEW_ROWS, _CHANGE = 1.125, 4096, 0.05
 
 
-@njit(cache=True, fastmath=_LOOSE, error_model="numpy")
-def _lay_out(x, means, scales, places, z):  # type: ignore[no-untyped-def]
-    """Fill `places` and `z` with what is not 0 of (1, scaled x); how many they are. A missing number is 0."""
-    places[0], z[0], filled = 0, 1.0, 1
-    for j in range(means.shape[0]):
-        value = (x[j] - means[j]) / scales[j]
-        if value == value and value != 0.0:
-            places[filled], z[filled] = j + 1, value
-            filled += 1
-    return filled
+@part
+def _see(columns, context):  # type: ignore[no-untyped-def]
+    """Take a row into the running moments of its numbers; far outliers count as if they were nearer."""
+    for j in range(context.shape[0]):
+        value, count, mean = np.float64(context[j]), columns[COUNT, j], columns[MEAN, j]
+        if columns[CATEGORIES, j] == 0.0 and value == value:
+            if value != 0.0 and value != 1.0:
+                columns[OTHER, j] = 1.0
+            if count >= _TRUSTED_ROWS and columns[SQUARES, j] > 0.0:
+                reach = BOUND * np.sqrt(columns[SQUARES, j] / count)
+                value = min(max(value, mean - reach), mean + reach)
+            columns[COUNT, j] = count + 1.0
+            columns[MEAN, j] = mean + (value - mean) / (count + 1.0)
+            columns[SQUARES, j] += (value - mean) * (value - columns[MEAN, j])
 
 
-@njit(cache=True)
-def _slot_of(arms, i, known):  # type: ignore[no-untyped-def]
-    """Which regression serves row i: its arm's, the only one, or the last, which knows the mean reward alone."""
-    if known.shape[0] == 0:
-        return 0
-    slot = np.searchsorted(known, arms[i])
-    return slot if slot < known.shape[0] and known[slot] == arms[i] else known.shape[0]
+@part
+def _compare_scales(columns, ratio, offset):  # type: ignore[no-untyped-def]
+    """Whether the scale of the rows seen differs from the one in use; ratio · z + offset leads there."""
+    differs = False
+    ratio[0], offset[0] = 1.0, 0.0
+    for j in range(columns.shape[1]):
+        place, factor = np.int64(columns[COORDINATE, j]), 1.0
+        if columns[CATEGORIES, j] == 0.0:
+            ratio[place], offset[place] = 1.0, 0.0
+        # Columns of 0 and 1 stay as they are, like the columns of a category.
+        if columns[OTHER, j]:
+            deviation = np.sqrt(columns[SQUARES, j] / columns[COUNT, j])
+            # Rounding alone gives a constant column a deviation of about 1e-16 of its size.
+            if deviation > 1e-7 * abs(columns[MEAN, j]):
+                factor = 1.0 / deviation
+            ratio[place] = factor / columns[FACTOR, j]
+            offset[place] = (columns[SHIFT, j] - columns[MEAN, j]) * factor
+            differs |= abs(ratio[place] - 1.0) > _CHANGE or abs(offset[place]) > _CHANGE
+    return differs
 
 
-@njit(cache=True, fastmath=_LOOSE, error_model="numpy")
-def add_up(x, targets, arms, known, means, scales, grams, moments):  # type: ignore[no-untyped-def]
-    """Add zz' and z · target of (n, d) rows to (slots, width, width) grams and (slots, width) moments."""
-    width = means.shape[0] + 1
-    places, z = np.empty(width, np.int64), np.empty(width)
-    for i in range(x.shape[0]):
-        filled = _lay_out(x[i], means, scales, places, z)
-        slot = _slot_of(arms, i, known)
-        gram, moment = grams[slot], moments[slot]
+@part
+def _carry_over(matrix, vector, size, ratio, offset):  # type: ignore[no-untyped-def]
+    """Turn Σ zz' and Σ zr into those of the rows ratio · z + offset; the first entry of z is 1."""
+    # Pairs first: they need the old Σ z, which is column 0.
+    for i in range(1, size):
+        row, numbers = matrix[row_start(i) :], min(i + 1, ratio.shape[0])
+        mine, own = (ratio[i], offset[i]) if i < ratio.shape[0] else (1.0, 0.0)
+        for j in range(1, numbers):
+            other = ratio[j] * matrix[row_start(j)] + offset[j] * matrix[0]
+            row[j] = mine * (ratio[j] * row[j] + offset[j] * row[0]) + own * other
+    for i in range(1, min(size, ratio.shape[0])):
+        matrix[row_start(i)] = ratio[i] * matrix[row_start(i)] + offset[i] * matrix[0]
+        vector[i] = ratio[i] * vector[i] + offset[i] * vector[0]
+
+
+@part
+def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
+    """Take up the scale of the rows seen if it differs; the sums are carried over, which loses nothing."""
+    columns, slots, ratio, offset = model.columns, model.slots, row.v, row.image
+    if _compare_scales(columns, ratio, offset):
+        numbers = 1
+        for j in range(columns.shape[1]):
+            numbers += columns[CATEGORIES, j] == 0.0
+            if columns[OTHER, j]:
+                columns[SHIFT, j] = columns[MEAN, j]
+                columns[FACTOR, j] *= ratio[np.int64(columns[COORDINATE, j])]
+        for slot in range(1, slots.shape[0]):
+            matrix, vector = block_of(slots, model.store, SUMS, slot)
+            _carry_over(matrix, vector, slots[slot, SIZE], ratio[:numbers], offset[:numbers])
+            stale[slot] = 1
+
+
+@part
+def _refresh(model, slot, v):  # type: ignore[no-untyped-def]
+    """A⁻¹ and θ from the sums; `v` is scratch."""
+    size = model.slots[slot, SIZE]
+    gram, moment = block_of(model.slots, model.store, SUMS, slot)
+    inverse, theta = block_of(model.slots, model.store, SOLUTION, slot)
+    for i in range(row_start(size)):
+        inverse[i] = gram[i]
+    invert(inverse, size, model.numbers[RIDGE], v)
+    product(inverse, size, moment, theta)
+
+
+@summing
+def _update(inverse, theta, size, row, filled, reward):  # type: ignore[no-untyped-def]
+    """Let a row change A⁻¹ and θ (Sherman and Morrison); False where A⁻¹ has lost its precision."""
+    image, leverage, error = row.image, 0.0, reward
+    if 4 * filled > size:
+        for i in range(size):
+            row.v[i] = 0.0
         for a in range(filled):
-            moment[places[a]] += z[a] * targets[i]
-            row = gram[places[a]]
-            for b in range(a + 1):
-                row[places[b]] += z[a] * z[b]
-    for gram in grams:
-        for a in range(width):
-            for b in range(a):
-                gram[b, a] = gram[a, b]
+            row.v[row.places[a]] = row.z[a]
+        product(inverse, size, row.v, image)
+    else:
+        sparse_product(inverse, size, row.places[:filled], row.z[:filled], image)
+    for a in range(filled):
+        leverage += image[row.places[a]] * row.z[a]
+        error -= theta[row.places[a]] * row.z[a]
+    if not 0.0 <= leverage < np.inf:
+        return False
+    for i in range(size):
+        share = image[i] / (1.0 + leverage)
+        if share != 0.0:
+            theta[i] += share * error
+            line = inverse[row_start(i) :]
+            for j in range(i + 1):
+                line[j] -= share * image[j]
+    return True
 
 
-@njit(cache=True)
-def encode(contexts, sources, codes, coded, features, front):  # type: ignore[no-untyped-def]
-    """Write (n, d) contexts into the columns of (n, width) features from `front` on.
-
-    Column j has context sources[j], or whether that context is codes[j] where coded[j].
-    """
-    for i in range(contexts.shape[0]):
-        for j in range(sources.shape[0]):
-            value = contexts[i, sources[j]]
-            if coded[j]:
-                value = np.float32(value == codes[j])
-            features[i, front + j] = value
-
-
-@njit(cache=True, fastmath=_LOOSE, error_model="numpy")
-def look_up(x, arms, known, base, means, scales, thetas, inverses):  # type: ignore[no-untyped-def]
-    """base + z·θ and z'A⁻¹z of (n, d) rows under their arms' regressions: (2, n), for the cost of what is not 0."""
-    n, width = x.shape[0], means.shape[0] + 1
-    found = np.empty((2, n))
-    places, z = np.empty(width, np.int64), np.empty(width)
+@kernel
+def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-def]
+    """Learn (n, d) contexts of (n,) arms with their rewards, if the model still has this version."""
+    model = Arrays(*parts)
+    columns, slots, places, store, numbers = model
+    if numbers[VERSION] != version:
+        return
+    n, row = contexts.shape[0], new_row(columns, places.shape[1])
+    if numbers[STANDARDISE] and numbers[REWARDS] == 0.0:
+        numbers[ORIGIN] = rewards[0]
+    counts = np.zeros((2, slots.shape[0]), np.int64)
+    added, stale = counts[0], counts[1]
     for i in range(n):
-        filled = _lay_out(x[i], means, scales, places, z)
-        slot = _slot_of(arms, i, known)
-        theta, inverse = thetas[slot], inverses[slot]
-        mean, variance = base, 0.0
+        _see(columns, contexts[i])
+        added[slot_of(slots, arms[i])] += 1
+    if numbers[REWARDS] + n >= min(numbers[RENEWED] * _GROWTH, numbers[RENEWED] + _MOST_NEW_ROWS):
+        numbers[RENEWED] = numbers[REWARDS] + n
+        _renew_scales(model, row, stale)
+    for i in range(n):
+        slot, reward = slot_of(slots, arms[i]), rewards[i] - numbers[ORIGIN]
+        filled, _, size = encode(columns, places[slot], slots[slot, SIZE], contexts[i], row)
+        slots[slot, SIZE] = size
+        gram, moment = block_of(slots, store, SUMS, slot)
+        # Where there are more rows than coordinates, one inversion costs less than so many updates. And updates lose
+        # precision little by little: when the rows have doubled, an inversion costs no more than they did.
+        rows = np.int64(gram[0]) + 1
+        if added[slot] > size or (rows >= max(size, 64) and rows & (rows - 1) == 0):
+            stale[slot] = 1
+        elif stale[slot]:
+            _refresh(model, slot, row.v)
+            stale[slot] = 0
+        if not stale[slot]:
+            inverse, theta = block_of(slots, store, SOLUTION, slot)
+            stale[slot] = 0 if _update(inverse, theta, size, row, filled, reward) else 1
+        add_up(gram, moment, row, filled, reward)
+        numbers[REWARDS] += 1.0
+        step = reward - numbers[REWARD_MEAN]
+        numbers[REWARD_MEAN] += step / numbers[REWARDS]
+        numbers[REWARD_SQUARES] += step * (reward - numbers[REWARD_MEAN])
+    for slot in range(slots.shape[0]):
+        if stale[slot]:
+            _refresh(model, slot, row.v)
+    numbers[VERSION] = version + 1
+
+
+@kernel
+def predict(parts, contexts, arms):  # type: ignore[no-untyped-def]
+    """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of (n, d) contexts and (n,) arms: (3, n)."""
+    columns, slots, places, store, numbers = Arrays(*parts)
+    found, row = np.empty((3, contexts.shape[0])), new_row(columns, places.shape[1])
+    # Standardised rewards are less their mean m. What that does to z·θ needs no sums of its own:
+    # A⁻¹ Σ z = e - λ A⁻¹e, with e the unit vector of the level, whose entry in every z is 1.
+    weight = numbers[RIDGE] * numbers[REWARD_MEAN] if numbers[STANDARDISE] else 0.0
+    for i in range(contexts.shape[0]):
+        slot = slot_of(slots, arms[i])
+        filled, unknown, _ = encode(columns, places[slot], -1, contexts[i], row)
+        inverse, theta = block_of(slots, store, SOLUTION, slot)
+        mean, size = numbers[ORIGIN], slots[slot, SIZE]
         for a in range(filled):
-            mean += theta[places[a]] * z[a]
-            row = inverse[places[a]]
-            half = 0.5 * row[places[a]] * z[a]
-            for b in range(a):
-                half += row[places[b]] * z[b]
-            variance += 2.0 * half * z[a]
+            place = row.places[a]
+            mean += (theta[place] + weight * inverse[row_start(place)]) * row.z[a]
+        if 4 * filled > size:
+            for k in range(size):
+                row.v[k] = 0.0
+            for a in range(filled):
+                row.v[row.places[a]] = row.z[a]
+            leverage = form(inverse, size, row.v)
+        else:
+            leverage = sparse_form(inverse, row.places[:filled], row.z[:filled])
         found[0, i] = mean
-        found[1, i] = max(variance, 0.0)
+        found[1, i] = max(leverage, 0.0) + unknown / numbers[RIDGE]
+        found[2, i] = store[SUMS, slots[slot, START]]
     return found
 
 
-@njit(cache=True)
-def encode_and_look_up(  # type: ignore[no-untyped-def]
-    contexts, sources, codes, coded, features, front, arms, known, base, means, scales, thetas, inverses
-):
-    """Encode, put the score into the last column of (n, front + width + 1) features, and return the leverage, (n,)."""
-    encode(contexts, sources, codes, coded, features, front)
-    last = features.shape[1] - 1
-    found = look_up(features[:, front:last], arms, known, base, means, scales, thetas, inverses)
-    for i in range(contexts.shape[0]):
-        features[i, last] = found[0, i]
-    return found[1]
+@kernel
+def roots(parts, contexts, slot):  # type: ignore[no-untyped-def]
+    """(n, k) R with RR' = the covariance Z A⁻¹ Z' of (n, d) contexts in one block; k is n, or the coordinates if fewer.
 
-
-@njit(cache=True, fastmath=_LOOSE, error_model="numpy")
-def learn_rows(x, targets, arms, known, base, means, scales, thetas, inverses):  # type: ignore[no-untyped-def]
-    """Let (n, d) rows change the regressions of their arms, one after the other (Sherman and Morrison)."""
-    width = means.shape[0] + 1
-    places, z, image = np.empty(width, np.int64), np.empty(width), np.empty(width)
-    for i in range(x.shape[0]):
-        slot = _slot_of(arms, i, known)
-        if slot > 0 and slot == known.shape[0]:
-            continue
-        filled = _lay_out(x[i], means, scales, places, z)
-        theta, inverse = thetas[slot], inverses[slot]
-        image[:] = 0.0
-        error = targets[i] - base
-        for a in range(filled):
-            error -= theta[places[a]] * z[a]
-            for b in range(width):
-                image[b] += inverse[places[a], b] * z[a]
-        growth = 1.0
-        for a in range(filled):
-            growth += image[places[a]] * z[a]
-        for a in range(width):
-            share = image[a] / growth
-            theta[a] += share * error
-            for b in range(width):
-                inverse[a, b] -= share * image[b]
-
-
-@njit(cache=True, error_model="numpy")
-def blend(scores, features, weight):  # type: ignore[no-untyped-def]
-    """(1 - w) · score + w · last feature, in place of (n,) scores; the greatest of them."""
-    last, best = features.shape[1] - 1, -np.inf
-    for i in range(scores.shape[0]):
-        scores[i] += weight * (features[i, last] - scores[i])
-        best = max(best, scores[i])
-    return best
-
-
-@njit(cache=True, error_model="numpy")
-def add_bonus(scores, leverage, bonus):  # type: ignore[no-untyped-def]
-    """Add bonus · √(h / (1 + h)) to (n,) scores, h the leverage."""
-    for i in range(scores.shape[0]):
-        scores[i] += bonus * np.sqrt(leverage[i] / (1.0 + leverage[i]))
-
-
-@njit(cache=True, error_model="numpy")
-def compare(foretold, features, rewards, memory, errors):  # type: ignore[no-untyped-def]
-    """Add (r - f)(z·θ - f) and (z·θ - f)² of each row to `errors`, what they held before times `memory`.
-
-    f is what the trees foretold, z·θ the last feature.
+    A coordinate that the block does not know comes last, as a unit of its deviation.
     """
-    last = features.shape[1] - 1
-    for i in range(foretold.shape[0]):
-        step = features[i, last] - foretold[i]
-        errors[0] = memory * errors[0] + (rewards[i] - foretold[i]) * step
-        errors[1] = memory * errors[1] + step * step
+    columns, slots, places, store, numbers = Arrays(*parts)
+    n, known = contexts.shape[0], slots[slot, SIZE]
+    row, mine, size = new_row(columns, places.shape[1]), places[slot].copy(), known
+    for i in range(n):
+        _, _, size = encode(columns, mine, size, contexts[i], row)
+    z = np.zeros((n, size))
+    for i in range(n):
+        filled, _, _ = encode(columns, mine, size, contexts[i], row)
+        for a in range(filled):
+            unit = 1.0 if row.places[a] < known else np.sqrt(numbers[RIDGE])
+            z[i, row.places[a]] = row.z[a] / unit
+    if n > size:
+        # R = Z L⁻ᵀ with A = LL'.
+        gram, _ = block_of(slots, store, SUMS, slot)
+        lower = gram.copy()
+        cholesky(lower, known, numbers[RIDGE])
+        for i in range(n):
+            for j in range(known):
+                line = lower[row_start(j) :]
+                z[i, j] = (z[i, j] - dot(line, z[i], j)) / line[j]
+        return z
+    inverse, _ = block_of(slots, store, SOLUTION, slot)
+    covariance = np.zeros((n, n))
+    for i in range(n):
+        product(inverse, known, z[i], row.image)
+        for j in range(known, size):
+            row.image[j] = z[i, j]
+        for j in range(i + 1):
+            covariance[i, j] = dot(row.image, z[j], size)
+    semidefinite_root(covariance)
+    return covariance
+
+
+@kernel
+def cross_fit(parts, contexts, arms, targets, folds):  # type: ignore[no-untyped-def]
+    """z·θ of learned rows, (n,), by regressions of (n,) targets on the rows of the other folds.
+
+    The sums of the other folds are those of all rows less those of the own fold; then it takes one Cholesky factor.
+    """
+    columns, slots, places, store, numbers = Arrays(*parts)
+    n, row, scores = contexts.shape[0], new_row(columns, places.shape[1]), np.zeros(contexts.shape[0])
+    # In the first half the sums of all rows, in the second those of a fold, then what solves the others.
+    both = np.zeros(store.shape)
+    for fold in range(-1, folds.max() + 1):
+        half = 0 if fold < 0 else 1
+        for k in range(store.shape[1]):
+            both[1, k] = 0.0
+        for i in range(n):
+            if fold < 0 or folds[i] == fold:
+                slot = slot_of(slots, arms[i])
+                filled, _, _ = encode(columns, places[slot], -1, contexts[i], row)
+                matrix, vector = block_of(slots, both, half, slot)
+                add_up(matrix, vector, row, filled, targets[i])
+        if fold >= 0:
+            for k in range(store.shape[1]):
+                both[1, k] = both[0, k] - both[1, k]
+            for slot in range(1, slots.shape[0]):
+                matrix, vector = block_of(slots, both, 1, slot)
+                cholesky(matrix, slots[slot, SIZE], numbers[RIDGE])
+                solve(matrix, vector, slots[slot, SIZE])
+            for i in range(n):
+                if folds[i] == fold:
+                    slot = slot_of(slots, arms[i])
+                    filled, _, _ = encode(columns, places[slot], -1, contexts[i], row)
+                    _, theta = block_of(slots, both, 1, slot)
+                    for a in range(filled):
+                        scores[i] += theta[row.places[a]] * row.z[a]
+    return scores

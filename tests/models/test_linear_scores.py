@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from treebandit.core import Candidates, Columns
-from treebandit.models.linear_scores import LinearEncoder
+from treebandit.models.linear_scores import LinearEncoder, folds
 
 COLUMNS = Columns((0, 0, 3))
 
@@ -25,18 +25,47 @@ def by_hand(rows, rewards, at, row):
     return base + z[row] @ theta
 
 
-def test_a_learned_row_gets_the_score_of_all_other_rows():
+def fitted(rows, rewards, **arguments):
+    return LinearEncoder.fit(
+        rows, rewards, **{"arm_encoding": "auto", "random": np.random.default_rng(7), **arguments}
+    )
+
+
+def test_a_learned_row_gets_the_score_of_the_other_folds():
     rows, rewards = made_rows()
-    _, features = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    _, features = fitted(rows, rewards)
     assert features.shape == (60, 1 + 2 + 3 + 1)
-    for row in range(60):
-        others = (rows.arms == rows.arms[row]) & (np.arange(60) != row)
-        assert features[row, -1] == pytest.approx(by_hand(rows, rewards, others, row), abs=1e-5)
+    for fold in folds(rows.arms, 60, np.random.default_rng(7)):
+        others = ~np.isin(np.arange(60), fold)
+        for row in fold:
+            expected = by_hand(rows, rewards, others & (rows.arms == rows.arms[row]), row)
+            assert features[row, -1] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 100])
+def test_folds_part_the_rows_and_every_arm_alike(n):
+    arms = np.random.default_rng(0).integers(0, 3, n)
+    parts = folds(arms, n, np.random.default_rng(1))
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
+    counts = np.array([np.bincount(arms[part], minlength=3) for part in parts])
+    assert (np.ptp(counts, axis=0) <= 1).all()
+
+
+def test_the_score_of_a_row_does_not_tell_its_reward():
+    # 40 rows of one context: left out alone, a row's score would tell its reward for sure (a correlation of -1).
+    random = np.random.default_rng(0)
+    rows = Candidates(np.zeros((40, 1), np.float32), None, Columns.numeric(1))
+    correlations = []
+    for seed in range(100):
+        rewards = random.permutation(np.repeat([0.0, 1.0], 20))
+        scores = fitted(rows, rewards, random=np.random.default_rng(seed))[1][:, -1]
+        correlations.append(np.corrcoef(scores, rewards)[0, 1])
+    assert np.mean(correlations) > -0.4
 
 
 def test_a_new_row_gets_the_score_of_its_arm():
     rows, rewards = made_rows()
-    encoder, features = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    encoder, features = fitted(rows, rewards)
     asked = encoder(rows.contexts, rows.arms)
     np.testing.assert_array_equal(asked[:, :-1], features[:, :-1])
     for row in range(60):
@@ -46,7 +75,7 @@ def test_a_new_row_gets_the_score_of_its_arm():
 
 def test_an_arm_without_rows_scores_the_mean_reward():
     rows, rewards = made_rows()
-    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    encoder, _ = fitted(rows, rewards)
     for stranger in (-1, 5, 99):
         scores = encoder(rows.contexts, np.full(60, stranger))[:, -1]
         np.testing.assert_allclose(scores, rewards.mean(), rtol=1e-6)
@@ -55,7 +84,7 @@ def test_an_arm_without_rows_scores_the_mean_reward():
 @pytest.mark.parametrize("arms", [None, np.arange(60)], ids=["no arms", "one row an arm"])
 def test_some_or_all_share_a_model(arms):
     rows, rewards = made_rows()
-    encoder, _ = LinearEncoder.fit(Candidates(rows.contexts, arms, COLUMNS), rewards, arm_encoding="auto")
+    encoder, _ = fitted(Candidates(rows.contexts, arms, COLUMNS), rewards)
     score = encoder(rows.contexts[:1], None if arms is None else arms[:1])[0, -1]
     at = np.ones(60, bool) if arms is None else np.arange(60) == 0
     assert score == pytest.approx(by_hand(rows, rewards, at, 0), abs=1e-5)
@@ -64,7 +93,7 @@ def test_some_or_all_share_a_model(arms):
 def test_very_many_arms_share_one_model():
     rows, rewards = made_rows(n=100)
     many = np.arange(100)
-    encoder, _ = LinearEncoder.fit(Candidates(rows.contexts, many, COLUMNS), rewards, arm_encoding="auto")
+    encoder, _ = fitted(Candidates(rows.contexts, many, COLUMNS), rewards)
     score = encoder(rows.contexts[:1], many[:1])[0, -1]
     assert score == pytest.approx(by_hand(rows, rewards, np.ones(100, bool), 0), abs=1e-5)
 
@@ -72,7 +101,7 @@ def test_very_many_arms_share_one_model():
 def test_very_many_categories_are_numbers():
     contexts = np.arange(200, dtype=np.float32)[:, None]
     rows = Candidates(contexts, None, Columns((200,)))
-    _, features = LinearEncoder.fit(rows, contexts[:, 0].astype(float), arm_encoding="auto")
+    _, features = fitted(rows, contexts[:, 0].astype(float))
     assert features.shape == (200, 2)
     np.testing.assert_allclose(features[:, 1], contexts[:, 0], atol=1.0)
 
@@ -80,7 +109,7 @@ def test_very_many_categories_are_numbers():
 def test_constant_and_empty_columns_do_no_harm():
     contexts = np.array([[3.0, np.nan]] * 5, np.float32)
     rows = Candidates(contexts, None, Columns.numeric(2))
-    encoder, features = LinearEncoder.fit(rows, np.arange(5.0), arm_encoding="auto")
+    encoder, features = fitted(rows, np.arange(5.0))
     assert np.isfinite(features[:, -1]).all()
     assert np.isfinite(encoder(np.array([[1.0, 7.0]], np.float32), None)[:, -1]).all()
 
@@ -89,7 +118,7 @@ def test_constant_and_empty_columns_do_no_harm():
 @pytest.mark.parametrize("linear", [True, False])
 def test_restored_it_gives_the_same_features(arm_encoding, linear):
     rows, rewards = made_rows()
-    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding=arm_encoding, linear=linear)
+    encoder, _ = fitted(rows, rewards, arm_encoding=arm_encoding, linear=linear)
     again = LinearEncoder.from_state(encoder.state())
     np.testing.assert_array_equal(again(rows.contexts, rows.arms), encoder(rows.contexts, rows.arms))
 
@@ -105,7 +134,7 @@ def design(rows, scaled_by):
 def test_rows_learned_one_by_one_count_as_if_fitted(batch):
     rows, rewards = made_rows()
     later, more = made_rows(n=40, seed=1)
-    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    encoder, _ = fitted(rows, rewards)
     for start in range(0, 40, batch):
         part = later[slice(start, start + batch)]
         encoder.update(encoder(part.contexts, part.arms), part.arms, more[start : start + batch])
@@ -123,7 +152,7 @@ def test_rows_learned_one_by_one_count_as_if_fitted(batch):
 
 def test_rows_of_an_arm_without_a_regression_change_nothing():
     rows, rewards = made_rows()
-    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    encoder, _ = fitted(rows, rewards)
     strangers = np.where(np.arange(60) % 2, 99, rows.arms)
     encoder.update(encoder(rows.contexts, strangers), strangers, rewards)
     scores = encoder(rows.contexts, np.full(60, 99))[:, -1]
@@ -132,7 +161,7 @@ def test_rows_of_an_arm_without_a_regression_change_nothing():
 
 def test_a_stranger_is_least_known():
     rows, rewards = made_rows()
-    encoder, _ = LinearEncoder.fit(rows, rewards, arm_encoding="auto")
+    encoder, _ = fitted(rows, rewards)
     known = encoder.look_up(rows.contexts, rows.arms)[1]
     stranger = encoder.look_up(rows.contexts, np.full(60, 99))[1]
     assert (known < stranger).all()
@@ -144,7 +173,7 @@ def test_wide_tables_of_many_arms_share_one_model():
     rows = Candidates(
         random.normal(size=(90, 400)).astype(np.float32), np.arange(90) % 30, Columns.numeric(400)
     )
-    encoder, _ = LinearEncoder.fit(rows, random.random(90), arm_encoding="auto")
+    encoder, _ = fitted(rows, random.random(90))
     scores = [encoder(rows.contexts[:1], np.array([arm]))[0, -1] for arm in range(3)]
     assert scores[0] == scores[1] == scores[2]
 
@@ -153,7 +182,7 @@ def test_features_beyond_the_first_1024_do_no_harm():
     random = np.random.default_rng(0)
     contexts = random.normal(size=(20, 1100)).astype(np.float32)
     rows = Candidates(contexts, None, Columns.numeric(1100))
-    encoder, features = LinearEncoder.fit(rows, random.random(20), arm_encoding="auto")
+    encoder, features = fitted(rows, random.random(20))
     assert features.shape == (20, 1101)
     before = encoder(contexts[:1], None)[0, -1]
     encoder.update(encoder(contexts[:1], None), None, np.array([5.0]))

@@ -1,0 +1,127 @@
+"""What ridge regressions keep, as arrays that compiled loops take, and how a context becomes a row of them.
+
+A block is the regression of one arm. It knows only the coordinates that its rows had: the level, all numbers, and the
+categories seen so far. Every other coordinate is at the prior, with coefficient 0 and variance 1/λ, so the memory of an
+arm follows its rows and not the width of the table.
+"""
+# mypy: disallow_untyped_decorators=False
+# ruff: noqa: ANN001, ANN201
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treebandit.models.packed import part, row_start
+
+#: Standardised numbers are cut off here, so that one outlier does not outweigh all other rows.
+BOUND = 10.0
+#: The label of a slot without an arm; it sorts behind all others.
+NO_ARM = np.iinfo(np.int64).max
+
+COORDINATE, CATEGORIES, SHIFT, FACTOR, COUNT, MEAN, SQUARES, OTHER = range(8)
+LABEL, OWNER, SIZE, ROOM, START = range(5)
+SUMS, SOLUTION = range(2)
+RIDGE, STANDARDISE, ORIGIN, REWARDS, REWARD_MEAN, REWARD_SQUARES, VERSION, RENEWED = range(8)
+
+
+class Arrays(NamedTuple):
+    """All that regressions keep: few arrays, since each one costs time to compile and to hand over.
+
+    columns: (8, d) first coordinate and number of categories of each column, 0 for a number; for numbers also shift
+        and factor in use, count, mean and sum of squares so far, and whether they had other values than 0 and 1.
+    slots: (slots, 5) an arm and its slot, arms in rising order; then, of the block in the slot that is this row:
+        coordinates in use, room for them, and where it starts in the store. Slot 0 is for arms not seen yet.
+    places: (slots, width) where a block has a coordinate; -1 where it does not know it. Level and numbers come first.
+    store: (2, size) for each block Σ zz' and Σ zr; A⁻¹ = (λI + Σ zz')⁻¹ and θ = A⁻¹ Σ zr. Matrices are packed.
+    numbers: (8,) λ; whether rewards are standardised; the first reward, or 0, which is subtracted from all rewards;
+        their count, mean and sum of squares; version; rows seen when scales were last compared.
+    """
+
+    columns: NDArray[np.float64]
+    slots: NDArray[np.int64]
+    places: NDArray[np.int32]
+    store: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+
+
+#: `Arrays` as kernels take them: a plain tuple is handed over in half the time.
+Parts = tuple[NDArray[Any], ...]
+
+
+class Row(NamedTuple):
+    """Scratch for one row: entries that are not 0 and their places in the block; two dense vectors."""
+
+    places: NDArray[np.int64]
+    z: NDArray[np.float64]
+    v: NDArray[np.float64]
+    image: NDArray[np.float64]
+
+
+@part
+def slot_of(slots, arm):  # type: ignore[no-untyped-def]
+    """The slot of an arm; 0 where it was not seen."""
+    low, high = 0, slots.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if slots[middle, LABEL] < arm:
+            low = middle + 1
+        else:
+            high = middle
+    return slots[low, OWNER] if low < slots.shape[0] and slots[low, LABEL] == arm else 0
+
+
+@part
+def new_row(columns, width):  # type: ignore[no-untyped-def]
+    """Scratch that fits any row."""
+    most = columns.shape[1] + 1
+    return Row(np.empty(most, np.int64), np.empty(most), np.empty(width), np.empty(width))
+
+
+@part
+def encode(columns, places, size, context, row):  # type: ignore[no-untyped-def]
+    """Fill `row` with the entries of a context that are not 0; how many, Σ z² of unknown coordinates, and the size.
+
+    places: those of a block. size: coordinates that it knows, to have it learn new ones; -1 to leave them out.
+    """
+    row.places[0], row.z[0], filled, unknown = 0, 1.0, 1, 0.0
+    for j in range(context.shape[0]):
+        value, categories = np.float64(context[j]), columns[CATEGORIES, j]
+        coordinate, z = np.int64(columns[COORDINATE, j]), 0.0
+        if categories:
+            if value >= 0.0 and value < categories and value == np.floor(value):
+                coordinate += np.int64(value)
+                z = 1.0
+        elif value == value:
+            z = min(max((value - columns[SHIFT, j]) * columns[FACTOR, j], -BOUND), BOUND)
+        if z != 0.0:
+            if places[coordinate] < 0 and size >= 0:
+                places[coordinate] = size
+                size += 1
+            if places[coordinate] < 0:
+                unknown += z * z
+            else:
+                row.places[filled], row.z[filled] = places[coordinate], z
+                filled += 1
+    return filled, unknown, size
+
+
+@part
+def block_of(slots, store, half, slot):  # type: ignore[no-untyped-def]
+    """Matrix and vector of a block in one half of the store."""
+    room, start = slots[slot, ROOM], slots[slot, START]
+    middle = start + row_start(room)
+    return store[half, start:middle], store[half, middle : middle + room]
+
+
+@part
+def add_up(matrix, vector, row, filled, reward):  # type: ignore[no-untyped-def]
+    """Add zz' and z · reward of a row to the sums."""
+    for a in range(filled):
+        i = row.places[a]
+        vector[i] += row.z[a] * reward
+        for b in range(a + 1):
+            j = row.places[b]
+            matrix[row_start(max(i, j)) + min(i, j)] += row.z[a] * row.z[b]
