@@ -238,3 +238,14 @@ def test_estimates_are_kept_where_there_are_some(tmp_path):
     assert read.frame.equals(told.frame)
     assert read_record(write_record(plain, tmp_path)).estimates is None
     assert load_records(tmp_path)[1].schema == ROUNDS_SCHEMA
+
+
+@pytest.mark.parametrize(
+    "source", [None, "", "quick", "s.toml", "/nowhere/s.toml", "a\0b/s.toml", "x" * 5000 + "/s.toml"]
+)
+@pytest.mark.parametrize("module", ["", ".", "a..b", "\0", "../x", "os.path", "x" * 5000])
+def test_odd_names_of_studies_and_modules_make_nothing_stale(tmp_path, source, module):
+    record = make()
+    write_record(RunRecord(record.spec, record.provenance | {"code": {module: "1"}}, record.frame), tmp_path)
+    merge_plan(tmp_path, [row(run_id=record.run_id, source=source)])
+    assert load_runs(tmp_path).height == 1

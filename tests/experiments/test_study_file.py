@@ -230,6 +230,15 @@ def test_a_class_beside_the_study_is_found(tmp_path, monkeypatch):
     assert play(next(load_study(tmp_path / "s.toml").runs())).frame.height == 9
 
 
+def test_the_plan_names_the_study_so_that_it_is_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text('title = "T"\nagents = ["Uniform"]\nenvironments = ["magic"]\nrounds = 9')
+    row = next(load_study("s.toml").runs()).plan_row()
+    assert (row["title"], row["source"]) == ("T", str(tmp_path / "s.toml"))
+    assert next(load_study("quick").runs()).plan_row()["source"] == "quick"
+
+
 def test_a_missing_library_is_left_to_the_runs_that_need_it(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "needs_much.py").write_text("import a_library_that_nobody_has\n")

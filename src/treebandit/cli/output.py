@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from treebandit.errors import InputError
 
@@ -14,11 +12,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from treebandit.reports import Results
-
-Roads = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Road network and traversals.", envvar="TREEBANDIT_ROADS"),
-]
 
 
 def writable_folder(path: str, option: str) -> Path:

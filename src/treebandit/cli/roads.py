@@ -12,11 +12,6 @@ from treebandit.cli.output import writable_folder
 app = typer.Typer(help="Road networks for navigation.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None:
-    """Road networks for navigation."""
-
-
 @app.command()
 def record(
     scenario: Annotated[Path, typer.Option(metavar="FILE", help="A SUMO scenario, .sumocfg.")],

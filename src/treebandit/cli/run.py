@@ -6,11 +6,12 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treebandit.cli.output import Roads, print_line, print_results, writable_folder
+from treebandit.cli.output import print_line, print_results, writable_folder
 from treebandit.errors import InputError, StudyError
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ def run(
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler that plays the runs instead.")
     ] = None,
-    roads: Roads = None,
+    roads: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Road network and traversals.", envvar="TREEBANDIT_ROADS"),
+    ] = None,
 ) -> None:
     """Play the runs of a study, and show the table.
 

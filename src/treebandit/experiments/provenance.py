@@ -61,9 +61,11 @@ class CurrentCode:
         self._hashes: dict[str, str | None] = {}
 
     @classmethod
-    def of_studies(cls, sources: Iterable[str]) -> CurrentCode:
+    def of_studies(cls, sources: Iterable[str | None]) -> CurrentCode:
         """The code as studies of these files find it, beside their own file first."""
-        return cls({Path(source).resolve().parent for source in sources if source.endswith(".toml")})
+        return cls(
+            {Path(source).absolute().parent for source in sources if source and source.endswith(".toml")}
+        )
 
     def stale_reason(self, provenance: dict[str, Any]) -> str:
         """What other code made a run: `treebandit 0.1.0`, `my_agents has changed`; nothing where none is known."""
@@ -76,7 +78,10 @@ class CurrentCode:
 
     def _hash(self, module: str) -> str | None:
         if module not in self._hashes:
-            file = find_source(module, [*self._folders, *sys.path])
+            try:
+                file = find_source(module, [*self._folders, *sys.path])
+            except ValueError:  # a name that no module can have
+                file = None
             self._hashes[module] = None if file is None else _digest(file)
         return self._hashes[module]
 

@@ -84,7 +84,7 @@ class RunSpec:
             "environment": self.environment["name"],
             "value": value_text(self.value),
             "title": self.title,
-            "source": self.source,
+            "source": str(Path(self.source).resolve()) if self.source.endswith(".toml") else self.source,
         }
 
 

@@ -61,7 +61,7 @@ def load_study(study: str | Path, *, roads: str | Path | None = None) -> Study:
     """
     path = _find(study)
     shipped = path.parent == STUDIES
-    if not shipped and (folder := str(path.resolve().parent)) not in sys.path:
+    if not shipped and sys.path[:1] != [folder := str(path.resolve().parent)]:
         sys.path.insert(0, folder)
     source = path.stem if shipped else str(path)
     return read_study(_read_toml(path), name=path.stem, source=source, folder=path.parent, roads=roads)
