@@ -264,7 +264,7 @@ def test_an_oracle_without_a_feasible_choice_leaves_the_agent_as_it_was(agent, t
 
 
 def test_no_estimate_before_anything_was_learned():
-    with pytest.raises(NotFittedError, match="learn more rows"):
+    with pytest.raises(NotFittedError, match="learn more"):
         TEUCB().estimate(ROWS)
 
 
@@ -521,6 +521,11 @@ def test_saved_inputs_are_checked():
         {"columns": [[0, -1, 2], ["age", "city", "member"]]},
         {"columns": [[0, 1, 2], ["age"]]},
         {"columns": [[0, 1], ["age", "city"]]},
+        {"columns": [[0, 1, 2]]},
+        {"columns": 3},
+        {"labels": 3},
+        {"decided": None},
+        {"encoder": 3},
         {"form": "poems"},
         {"with_arms": 3},
         {"labels": ["a", "a"]},

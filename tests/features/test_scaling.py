@@ -115,7 +115,7 @@ def test_offsets_are_restored_and_checked():
     np.testing.assert_array_equal(again.learned(1.7e9 + X, columns).offset, units.offset)
     inf, zero = np.full((3, 1), np.inf), np.zeros((3, 1))
     for wrong in ({"numbers": inf}, {"numbers": zero}, {"numbers": [1.0]}, {"equal": np.zeros((1, 1), int)}):
-        with pytest.raises(SavedFileError, match="saved units"):
+        with pytest.raises(SavedFileError, match="numbers|equal|units"):
             ColumnUnits.restored({**units.state(), **wrong}, 1)
 
 
@@ -163,5 +163,5 @@ def test_a_standardiser_is_replaced_and_restored():
         {"moments": -np.ones((3, 2))},
         {"numbers": np.ones(3)},
     ):
-        with pytest.raises(SavedFileError, match="saved scale"):
+        with pytest.raises(SavedFileError, match="numbers|moments"):
             Standardiser.restored({**seen.state(), **wrong}, 2)

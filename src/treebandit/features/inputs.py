@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
-from treebandit.errors import ArmsError, InputError, SavedFileError, ShapeError, TreebanditError
+from treebandit.errors import ArmsError, InputError, ShapeError, TreebanditError
 from treebandit.features.arm_index import ArmLabels, check_range
 from treebandit.features.frames import FrameEncoder, is_frame, is_series
 from treebandit.features.scaling import ColumnUnits, fits, refuse_infinite
@@ -252,13 +253,14 @@ class Inputs:
             wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
             if len(wrong):
                 raise InputError(f"the reward of row {wrong[0]} is {values[wrong[0]]}; give a finite number")
-        # 32-bit numbers, so that history and leaves agree to the bit.
-        return values.astype(np.float32).astype(np.float64)
+        return values
 
     def state(self) -> dict[str, Any]:
         """All of it as JSON values and arrays."""
         return {
-            "columns": None if self.columns is None else [self.columns.categories, self.columns.names],
+            "columns": None
+            if self.columns is None
+            else [list(self.columns.categories), list(self.columns.names)],
             "form": self.form,
             "encoder": None if self.encoder is None else self.encoder.state(),
             "units": None if self.units is None else self.units.state(),
@@ -272,28 +274,25 @@ class Inputs:
     def restored(cls, state: dict[str, Any]) -> Inputs:
         """The Inputs that `state` described."""
         inputs = cls()
-        if state["columns"] is not None:
-            categories, names = state["columns"]
-            whole = all(type(count) is int and count >= 0 for count in categories)
-            if (
-                not whole
-                or len(names) not in (0, len(categories))
-                or not all(type(name) is str for name in names)
-            ):
-                raise SavedFileError("the saved columns do not fit each other; save the agent again")
-            inputs.columns = Columns(tuple(categories), tuple(names))
+        if schema.value(state, "columns") is not None:
+            if len(pair := schema.items(state, "columns")) != 2:
+                raise schema.refused("columns", pair, "two lists")
+            inputs.columns = schema.columns(pair[1], pair[0])
         width = 0 if inputs.columns is None else len(inputs.columns)
-        if state["form"] not in (None, *_TO_GIVE) or not {state["with_arms"]} <= {None, True, False}:
-            raise SavedFileError(f"the saved inputs are of form {shown(state['form'])}; save the agent again")
-        inputs.form, inputs.with_arms = state["form"], state["with_arms"]
-        inputs.labels = ArmLabels.restored(state["labels"])
-        inputs.labels_complete, inputs.decided = bool(state["labels_complete"]), bool(state["decided"])
-        if state["encoder"] is not None:
-            inputs.encoder = FrameEncoder.restored(state["encoder"])
+        inputs.form, inputs.with_arms = schema.value(state, "form"), None
+        if inputs.form not in (None, *_TO_GIVE):
+            raise schema.refused("form", inputs.form, "arrays, named columns or no contexts")
+        if schema.value(state, "with_arms") is not None:
+            inputs.with_arms = schema.flag(state, "with_arms")
+        inputs.labels = ArmLabels.restored(schema.items(state, "labels"))
+        inputs.labels_complete = schema.flag(state, "labels_complete")
+        inputs.decided = schema.flag(state, "decided")
+        if schema.value(state, "encoder") is not None:
+            inputs.encoder = FrameEncoder.restored(schema.items(state, "encoder"))
             if len(inputs.encoder.columns) != width:
-                raise SavedFileError("the saved columns do not fit each other; save the agent again")
-        if state["units"] is not None:
-            inputs.units = ColumnUnits.restored(state["units"], width)
+                raise schema.refused("encoder", state["encoder"], f"{width} columns")
+        if (units := schema.optional(state, "units")) is not None:
+            inputs.units = ColumnUnits.restored(units, width)
         return inputs
 
 

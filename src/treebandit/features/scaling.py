@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Columns, Features, Floats
-from treebandit.errors import InputError, SavedFileError
+from treebandit.errors import InputError
 from treebandit.features.values import LARGEST
 
 #: A column whose values differ by less than this share of their size needs an offset.
@@ -125,11 +126,11 @@ class ColumnUnits:
     @classmethod
     def restored(cls, state: dict[str, Any], width: int) -> ColumnUnits:
         """The units that `state` gave, of `width` columns."""
-        numbers, equal = np.array(state["numbers"], np.float64), np.array(state["equal"], np.intp)
-        fits = numbers.shape == (3, width) and equal.shape == (width,)
-        if not fits or np.isinf(numbers).any() or not (numbers[1] > 0.0).all():
-            raise SavedFileError(f"the saved units do not fit {width} columns; save the agent again")
-        return cls(numbers[0], numbers[1], numbers[2], int(state["rows"]), equal)
+        numbers = schema.array(state, "numbers", np.float64, (3, width), nan=True)
+        equal = schema.array(state, "equal", np.intp, (width,))
+        if not (numbers[1] > 0.0).all():
+            raise schema.refused("units of columns", numbers[1], "numbers above 0")
+        return cls(numbers[0], numbers[1], numbers[2], schema.whole(state, "rows"), equal)
 
 
 def refuse_infinite(features: Features, columns: Columns) -> None:
@@ -256,10 +257,8 @@ class Standardiser:
     @classmethod
     def restored(cls, state: dict[str, Any], width: int) -> Standardiser:
         """The standardiser that `state` gave, of `width` columns."""
-        numbers, moments = np.array(state["numbers"], np.bool_), np.array(state["moments"], np.float64)
-        fits = numbers.shape == (width,) and moments.shape == (3, width)
-        if not fits or not np.isfinite(moments).all() or (moments[[0, 2]] < 0.0).any():
-            raise SavedFileError(
-                f"the saved scale does not fit {width} columns of finite numbers; save the agent again"
-            )
+        numbers = schema.array(state, "numbers", np.bool_, (width,))
+        moments = schema.array(state, "moments", np.float64, (3, width))
+        if (moments[[0, 2]] < 0.0).any():
+            raise schema.refused("moments", moments, "counts and squares of at least 0")
         return cls(numbers, *moments)
