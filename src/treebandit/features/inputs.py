@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import ArmsError, InputError, SavedFileError, ShapeError, TreebanditError
 from treebandit.features.arm_index import ArmLabels, check_range
@@ -274,14 +275,7 @@ class Inputs:
         inputs = cls()
         if state["columns"] is not None:
             categories, names = state["columns"]
-            whole = all(type(count) is int and count >= 0 for count in categories)
-            if (
-                not whole
-                or len(names) not in (0, len(categories))
-                or not all(type(name) is str for name in names)
-            ):
-                raise SavedFileError("the saved columns do not fit each other; save the agent again")
-            inputs.columns = Columns(tuple(categories), tuple(names))
+            inputs.columns = schema.columns(names, categories)
         width = 0 if inputs.columns is None else len(inputs.columns)
         if state["form"] not in (None, *_TO_GIVE) or not {state["with_arms"]} <= {None, True, False}:
             raise SavedFileError(f"the saved inputs are of form {shown(state['form'])}; save the agent again")
