@@ -123,7 +123,7 @@ def labels(state: Mapping[str, Any], name: str) -> NDArray[np.intp]:
 
 def columns(names: Any, categories: Any) -> Columns:
     """What the columns of a table are."""
-    if not isinstance(categories, list) or not isinstance(names, list):
+    if not isinstance(categories, list | tuple) or not isinstance(names, list | tuple):
         raise refused("columns", [categories, names], "two lists")
     for count in categories:
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_COLUMNS:

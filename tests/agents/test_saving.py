@@ -91,7 +91,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         with pytest.raises(SavedFileError, match="damaged or was not written by treebandit"):
             TEUCB.load(tmp_path / "cut")
     flipped = bytearray(content)
-    flipped[len(content) // 2] ^= 0xFF
+    flipped[100] ^= 0xFF  # in the packed JSON
     (tmp_path / "flipped").write_bytes(flipped)
     with pytest.raises(SavedFileError):
         TEUCB.load(tmp_path / "flipped")

@@ -379,6 +379,8 @@ def main(cases=20_000, seed=0, processes=1, only=()):
             answer = worker.ask(path)
             with lock:
                 counts[answer.partition(":")[0]] += 1
+                if sum(counts.values()) % 1000 == 0:
+                    print(dict(counts), flush=True)
             if answer in ("refused", "fine"):
                 path.unlink()
             else:

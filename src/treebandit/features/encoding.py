@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Columns, Features, Indices
 from treebandit.errors import ParameterError, ShapeError
 
@@ -136,8 +137,8 @@ class Encoder:
     @classmethod
     def restored(cls, state: dict[str, Any], *, categories: CategoryEncoding) -> Encoder:
         """The encoder that `state` described."""
-        columns = Columns(tuple(state["categories"]), tuple(state["names"]))
-        if state["known"] is not None:
-            return cls(columns, state["known"], arm_encoding="one_hot", categories=categories)
-        arms = np.zeros(1, np.intp) if state["labels"] else None
+        columns = schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
+        if schema.value(state, "known") is not None:
+            return cls(columns, schema.labels(state, "known"), arm_encoding="one_hot", categories=categories)
+        arms = np.zeros(1, np.intp) if schema.flag(state, "labels") else None
         return cls(columns, arms, arm_encoding="label", categories=categories)

@@ -151,7 +151,9 @@ def group_rows(forest, features, shared, draft, found):  # type: ignore[no-untyp
     mask, shift = uint32((1 << trees.bits) - 1), uint32(trees.bits)
     rows, columns = np.empty((n, 2 * width), np.float32), np.empty((2 * width, n), np.float32)
     lay_out(features, 0, n, rows)
-    columns[:] = rows.T
+    for i in range(n):  # `columns[:] = rows.T` would compile three times as long, for the text of its error
+        for j in range(2 * width):
+            columns[j, i] = rows[i, j]
     right, codes, leader = np.empty(n, np.uint16), np.empty(n, np.uint64), np.empty(n, np.bool_)
     slots = np.empty(4 * n, np.int32)
     used, number = 0, 0
