@@ -88,7 +88,7 @@ def test_greedy_with_exploration_0(kind):
     ],
 )
 def test_every_tree_library_learns_which_arm_is_better(kind, trees):
-    agent = make_agent(kind, trees, seed=2)
+    agent = make_agent(kind, trees, seed=3)
     play(agent, 500, seed=0)
     random = np.random.default_rng(9)
     rows = random.normal(size=(100, 4)).astype(np.float32)

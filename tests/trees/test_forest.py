@@ -159,7 +159,6 @@ FORGERIES = {
     "base as text": lambda s: s.update(base="1"),
     "rate": lambda s: s.update(learning_rate=-1.0),
     "a member less": lambda s: s.pop("base"),
-    "a member more": lambda s: s.update(in_bag=None),
 }
 
 

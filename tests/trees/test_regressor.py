@@ -2,14 +2,18 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from treebandit.errors import ParameterError
+from treebandit.errors import InputError, ParameterError
 from treebandit.trees import (
     ExtraTrees,
+    HistogramForest,
     LeafStatistics,
     LightGBMTrees,
     RandomForestTrees,
@@ -62,17 +66,48 @@ def test_it_predicts_and_knows_how_sure_it_is(data, statistics, leaf_output):
     np.testing.assert_array_equal(mean, model.predict(features))
 
 
-def test_it_is_the_leaf_statistics_and_no_more(data):
+def test_it_is_the_leaf_statistics_of_standardised_targets(data):
     features, targets = data
     model = TreeEnsembleRegressor(XGBoostTrees(n_trees=7), random_state=3).fit(features, targets)
     seed = np.random.RandomState(3).randint(2**31 - 1)
+    center, scale = targets.mean(), targets.std()
+    standardised = (targets - center) / scale
     leaves = LeafStatistics.measure(
-        XGBoostTrees(n_trees=7).fit(features, targets, seed=seed), features, targets
+        XGBoostTrees(n_trees=7).fit(features, standardised, seed=seed), features, standardised
     )
     expected = leaves.estimate(features)
     mean, deviation = model.predict(features, return_std=True)
-    np.testing.assert_array_equal(mean, expected.mean)
-    np.testing.assert_array_equal(deviation, np.sqrt(expected.variance))
+    np.testing.assert_allclose(mean, center + scale * expected.mean, rtol=1e-5)
+    np.testing.assert_allclose(deviation, scale * np.sqrt(expected.variance), rtol=1e-4)
+
+
+@pytest.mark.parametrize("trees", [XGBoostTrees(), LightGBMTrees(), RandomForestTrees()])
+@pytest.mark.parametrize(
+    ("shift", "unit"), [(1e9, 1.0), (0.0, 1e-6), (0.0, 1e30), (-1e12, 1e3), (0.0, 2.0**60)]
+)
+def test_predictions_follow_the_unit_of_the_targets(data, trees, shift, unit):
+    features, targets = data
+    plain = TreeEnsembleRegressor(trees, random_state=0).fit(features[:150], targets[:150])
+    other = TreeEnsembleRegressor(trees, random_state=0).fit(features[:150], shift + unit * targets[:150])
+    plain.partial_fit(features[150:], targets[150:])
+    other.partial_fit(features[150:], shift + unit * targets[150:])
+    (mean, deviation), (other_mean, other_deviation) = (
+        each.predict(features, return_std=True) for each in (plain, other)
+    )
+    if shift == 0.0 and unit == 2.0**60:  # no rounding at all
+        np.testing.assert_array_equal(other_mean, unit * mean)
+        np.testing.assert_array_equal(other_deviation, unit * deviation)
+    near = np.isclose((other_mean - shift) / unit, mean, rtol=1e-2, atol=1e-2)
+    assert near.mean() > 0.95  # a split may fall otherwise where rounding made a tie
+    assert np.corrcoef(other_deviation / unit, deviation)[0, 1] > 0.9
+
+
+def test_constant_targets_are_predicted(data):
+    features, _ = data
+    model = TreeEnsembleRegressor(XGBoostTrees(n_trees=3)).fit(features, np.full(len(features), 1e9))
+    mean, deviation = model.predict(features, return_std=True)
+    np.testing.assert_array_equal(mean, 1e9)
+    np.testing.assert_array_equal(deviation, 0.0)
 
 
 def test_held_out_rows_grow_no_tree(data):
@@ -94,7 +129,7 @@ def test_partial_fit_fits_first_and_then_updates_leaves(data):
     trees = model.leaves_.forest
     model.partial_fit(features[150:], targets[150:])
     assert model.leaves_.forest is trees
-    other.leaves_.update(features[150:], targets[150:])
+    other.leaves_.update(features[150:], other.scale_.standardised(targets[150:]))
     np.testing.assert_array_equal(model.predict(features), other.predict(features))
     assert model.estimate(features[:1]).count[0] > 5
 
@@ -158,14 +193,61 @@ def test_it_lives_in_scikit_learn(data):
     assert cross_val_score(clone(model), features, targets, cv=3).min() > 0.8
 
 
+@pytest.mark.parametrize("trees", [None, XGBoostTrees(n_trees=4), HistogramForest(n_trees=4)])
+def test_a_grid_search_reaches_the_trees(data, trees):
+    pipeline = Pipeline([("m", TreeEnsembleRegressor(trees, random_state=0))])
+    search = GridSearchCV(pipeline, {"m__trees__max_depth": [1, 3], "m__trees__n_trees": [5]}, cv=2)
+    search.fit(*data)
+    assert len(set(search.cv_results_["mean_test_score"])) == 2
+    assert search.best_estimator_["m"].trees.n_trees == 5
+    assert trees is None or trees.n_trees == 4
+
+
+def test_arguments_of_the_trees_have_names_of_their_own():
+    trees = XGBoostTrees(n_trees=4)
+    model = TreeEnsembleRegressor(trees)
+    assert model.get_params()["trees__n_trees"] == 4
+    assert model.get_params()["trees__options"] == {}
+    assert "trees__n_trees" not in model.get_params(deep=False)
+    model.set_params(trees__n_trees=9, statistics="held_out")
+    assert (model.trees, trees.n_trees) == (XGBoostTrees(n_trees=9), 4)
+    assert model.statistics == "held_out"
+    assert TreeEnsembleRegressor().set_params(trees__max_depth=2).trees == XGBoostTrees(max_depth=2)
+    model.set_params(trees=RandomForestTrees(n_trees=3), trees__max_depth=1)
+    assert model.trees == RandomForestTrees(n_trees=3, max_depth=1)
+    with pytest.raises(ParameterError, match=r"has no max_dept; it has n_trees, max_depth"):
+        model.set_params(trees__max_dept=2)
+    with pytest.raises(ParameterError, match=r"max_depth is 0; give a whole number"):
+        model.set_params(trees__max_depth=0)
+    with pytest.raises(ValueError, match="Invalid parameter 'forest'"):
+        model.set_params(forest=3)
+    assert model.trees == RandomForestTrees(n_trees=3, max_depth=1)
+
+
+def test_weights_and_sparse_rows_are_refused_with_a_reason(data):
+    features, targets = data
+    model = TreeEnsembleRegressor(XGBoostTrees(n_trees=3))
+    for fit in (model.fit, model.partial_fit):
+        with pytest.raises(ParameterError, match="fit has no sample_weight: leaf statistics count rows"):
+            fit(features, targets, sample_weight=np.ones(len(targets)))
+    for kind in (sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix):
+        with pytest.raises(InputError, match=r"sparse .*X.toarray\(\)"):
+            model.fit(kind(features), targets)
+    model.fit(features, targets, sample_weight=None)
+    with pytest.raises(InputError, match=r"sparse .*X.toarray\(\)"):
+        model.predict(sparse.csr_matrix(features))
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"leaf_output": "median"}, "leaf_output='median'"),
-        ({"statistics": "some"}, "statistics='some'"),
-        ({"held_out_share": 1.0}, "held_out_share=1.0"),
-        ({"trees": "forest"}, "trees='forest'"),
-        ({"trees": XGBoostTrees}, "trees="),
+        ({"leaf_output": "median"}, "leaf_output is 'median'"),
+        ({"statistics": "some"}, "statistics is 'some'"),
+        ({"held_out_share": 1.0}, "held_out_share is 1.0"),
+        ({"held_out_share": "a"}, "held_out_share is 'a'"),
+        ({"trees": "forest"}, "trees is 'forest'"),
+        ({"trees": XGBoostTrees}, r"trees is the class XGBoostTrees; give an object: XGBoostTrees\(\)"),
+        ({"trees": RandomForestRegressor()}, r"trees is RandomForestRegressor\(\), whose fit takes no seed"),
     ],
 )
 def test_bad_arguments_are_named_by_fit(data, arguments, named):

@@ -1,10 +1,8 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees.library import assert_same_leaves, assert_same_predictions, depths, fit, tables, tree_numbers
 
-from treebandit.errors import ParameterError
 from treebandit.trees import ExtraTrees, RandomForestTrees
 
 
@@ -27,24 +25,3 @@ def test_the_bags_are_those_of_the_library():
     for tree, rows in enumerate(fitted.model.estimators_samples_):
         assert set(np.flatnonzero(fitted.forest.in_bag[:, tree])) == set(rows)
     assert ExtraTrees(n_trees=2).fit(features, targets, seed=0).in_bag is None
-
-
-@pytest.mark.parametrize("kind", [RandomForestTrees, ExtraTrees])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"n_trees": 0},
-        {"n_trees": 10**9},
-        {"n_trees": 2.5},
-        {"n_trees": True},
-        {"max_depth": -3},
-        {"max_depth": 10**9},
-        {"min_samples_leaf": 0},
-        {"threads": 0},
-        {"threads": 10**6},
-    ],
-)
-def test_bad_limits_are_named(kind, arguments):
-    ((name, value),) = arguments.items()
-    with pytest.raises(ParameterError, match=rf"{kind.__name__}\({name}={value}\)"):
-        kind(**arguments)

@@ -13,13 +13,14 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import CategoryEncoding, Encoder, check_encoding
+from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
-from treebandit.models.reward_scale import RewardScale
 from treebandit.models.schedule import Schedule
 from treebandit.trees.binned_paths import BinnedRows
 from treebandit.trees.bootstrap_paths import PathLearner, SortedRows
 from treebandit.trees.forest import Forest, TreeLearner
+from treebandit.trees.limits import check_learner
 
 #: Up to as many rows of one arm, growing a path for each is cheaper than growing whole trees.
 _FEW_ROWS = 4
@@ -54,8 +55,7 @@ class BootstrapSettings:
         best = self.optimistic_reward
         if best is not None and not (isinstance(best, int | float) and np.isfinite(best)):
             raise ParameterError(f"optimistic_reward={best!r}; expected a finite number or None")
-        if not isinstance(self.trees, TreeLearner):
-            raise ParameterError(f"trees={self.trees!r} has no method fit(features, targets, *, seed)")
+        check_learner(self.trees)
 
 
 class _Arm:

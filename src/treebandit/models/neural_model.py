@@ -15,6 +15,7 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot
+from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit
 from treebandit.models.network import (
@@ -24,7 +25,6 @@ from treebandit.models.network import (
     one_thread,
     restore_generator,
 )
-from treebandit.models.reward_scale import RewardScale
 from treebandit.models.schedule import Schedule
 
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.

@@ -13,12 +13,13 @@ from treebandit import schema
 from treebandit.core import Candidates, Estimate, Features, Floats
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
+from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
-from treebandit.models.reward_scale import RewardScale
 from treebandit.models.schedule import Schedule
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
+from treebandit.trees.limits import check_learner
 
 StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
 
@@ -53,8 +54,7 @@ class TreeSettings:
             raise ParameterError(f"held_out_share={self.held_out_share!r}; expected a share between 0 and 1")
         if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
             raise ParameterError(f"prior_rows={self.prior_rows!r}; expected a number of at least 0")
-        if not isinstance(self.trees, TreeLearner):
-            raise ParameterError(f"trees={self.trees!r} has no method fit(features, targets, *, seed)")
+        check_learner(self.trees)
 
 
 class TreeModel:

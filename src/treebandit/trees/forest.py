@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from treebandit import schema
 from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.trees import kernels
@@ -139,52 +140,20 @@ class Forest:
         return {name: getattr(self, name) for name in _SAVED}
 
     @classmethod
-    def restored(cls, state: Any) -> Forest:
+    def restored(cls, state: Mapping[str, Any]) -> Forest:
         """The forest that `state` described; a SavedFileError where no walk down these nodes would be safe."""
-        if not isinstance(state, Mapping) or set(state) != set(_SAVED):
-            found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
-            raise SavedFileError(
-                f"the file has {found} for a forest, expected {_SAVED}; save the agent again"
-            )
-        nodes, sizes = saved_array(state, "nodes", NODE), saved_array(state, "sizes", np.int64)
-        values = saved_array(state, "values", np.float64, (len(nodes),))
-        width, base, rate = (saved_number(state, name) for name in ("n_features", "base", "learning_rate"))
-        if not (width == int(width) and 1 <= width < 2**30 and 0 <= rate <= 1):
-            raise SavedFileError(
-                f"the file has a forest over {width} columns with learning rate {rate}; save it again"
-            )
-        _check_nodes(nodes, sizes, int(width))
-        if not np.isfinite(values).all() or values[-1] != 0.0:
-            raise SavedFileError(
-                "the file has a forest with leaf outputs that are no numbers; save the agent again"
-            )
-        return cls(nodes, sizes, values, int(width), base, rate)
+        nodes = schema.array(state, "nodes", NODE, (None,))
+        sizes = schema.array(state, "sizes", np.int64, (None,), least=1, most=len(nodes))
+        values = schema.array(state, "values", np.float64, (len(nodes),))
+        width = schema.whole(state, "n_features", least=1, most=1 << 30)
+        _check_nodes(nodes, sizes, width)
+        if values[-1] != 0.0:
+            raise SavedFileError("values do not end in a 0")
+        base, rate = schema.number(state, "base"), schema.number(state, "learning_rate", least=0.0, most=1.0)
+        return cls(nodes, sizes, values, width, base, rate)
 
 
 _SAVED = ("nodes", "sizes", "values", "n_features", "base", "learning_rate")
-
-
-def saved_array(
-    state: Mapping[str, Any], name: str, dtype: Any, shape: tuple[int, ...] | None = None
-) -> NDArray[Any]:
-    """A member of a saved state that must be an array of this type, and of this shape or else flat and not empty."""
-    array: Any = state.get(name)
-    found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-    fits = isinstance(array, np.ndarray) and array.dtype == dtype
-    if not fits or (array.shape != shape if shape else array.ndim != 1 or not len(array)):
-        wanted = f"{np.dtype(dtype)} {shape or 'flat'}"
-        raise SavedFileError(f"the file has {name} as {found}, expected {wanted}; save the agent again")
-    return np.array(array, order="C")
-
-
-def saved_number(state: Mapping[str, Any], name: str) -> float:
-    """A member of a saved state that must be a finite number."""
-    number = state.get(name)
-    if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < 1e300:
-        raise SavedFileError(
-            f"the file has {name}={number!r}, expected a finite number; save the agent again"
-        )
-    return float(number)
 
 
 def _check_nodes(nodes: NDArray[np.void], sizes: NDArray[np.int64], n_features: int) -> None:
@@ -196,7 +165,7 @@ def _check_nodes(nodes: NDArray[np.void], sizes: NDArray[np.int64], n_features: 
     n, bits = len(nodes) - 1, _column_bits(n_features)
     step, threshold = nodes["step"].astype(np.int64), nodes["threshold"]
     is_leaf = step == 0
-    safe = sizes.min() >= 1 and sizes.max() <= n and int(sizes.sum()) == n and is_leaf[-1]
+    safe = len(sizes) > 0 and int(sizes.sum()) == n and is_leaf[-1]
     if safe:
         starts = np.cumsum(sizes) - sizes
         splits = np.concatenate([[0], np.cumsum(~is_leaf)])
@@ -212,7 +181,7 @@ def _check_nodes(nodes: NDArray[np.void], sizes: NDArray[np.int64], n_features: 
             and (np.isnan(threshold) == is_leaf).all()
         )
     if not safe:
-        raise SavedFileError("the file has a forest whose nodes form no trees; save the agent again")
+        raise SavedFileError("nodes do not form trees")
 
 
 def less_or_equal(threshold: ArrayLike) -> NDArray[np.float32]:

@@ -37,8 +37,8 @@ class _HistogramTrees:
     def __post_init__(self) -> None:
         self._check()
 
-    def _check(self, learning_rate: float | None = None) -> None:
-        check_limits(self, learning_rate=learning_rate)
+    def _check(self) -> None:
+        check_limits(self)
         name = type(self).__name__
         if not 2 <= self.bins <= MOST_BINS:
             raise ParameterError(f"{name}(bins={self.bins!r}); expected 2 to {MOST_BINS}")
@@ -124,7 +124,7 @@ class HistogramBoosting(_HistogramTrees):
     ridge: float = 1.0
 
     def __post_init__(self) -> None:
-        self._check(self.learning_rate)
+        self._check()
         if not self.ridge >= 0:
             raise ParameterError(f"HistogramBoosting(ridge={self.ridge!r}); expected 0 or more")
 

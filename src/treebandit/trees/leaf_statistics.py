@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Estimate, Features, Floats
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.trees import kernels
-from treebandit.trees.forest import Forest, saved_array
+from treebandit.trees.forest import Forest
 from treebandit.trees.kernels import COUNT, MEAN, OUTPUT, VARIANCE, LeafArrays, RowArrays
 from treebandit.trees.leaf_cache import LeafCache
 
@@ -78,13 +79,11 @@ class LeafStatistics:
     @classmethod
     def restored(cls, state: Mapping[str, Any], *, prior_rows: float = 0.0) -> LeafStatistics:
         """The statistics that `state` described; a SavedFileError where they do not fit their forest."""
-        forest = Forest.restored(state.get("forest"))
-        table = saved_array(state, "table", np.float64, (len(forest.nodes), 4))
-        prior = saved_array(state, "prior", np.float64, (forest.n_trees,))
-        finite = np.isfinite(table).all() and np.isfinite(prior).all()
-        counts = table[:, [VARIANCE, COUNT]].min() >= 0 and prior.min() >= 0
-        if not (finite and counts) or table[-1].any():
-            raise SavedFileError("the file has leaf statistics that no rows can give; save the agent again")
+        forest = Forest.restored(schema.part(state, "forest"))
+        table = schema.array(state, "table", np.float64, (len(forest.nodes), 4)).copy()
+        prior = schema.array(state, "prior", np.float64, (forest.n_trees,), least=0.0)
+        if table[:, [VARIANCE, COUNT]].min() < 0.0 or table[-1].any():
+            raise SavedFileError("table holds statistics that no rows can give")
         return cls(forest, table, prior, prior_rows)
 
     def estimate(self, features: Features) -> Estimate:

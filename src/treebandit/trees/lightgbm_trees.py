@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from treebandit.core import Features, Floats
-from treebandit.errors import MissingExtraError, ParameterError
+from treebandit.parameters import check_choice, check_number
 from treebandit.trees.forest import Forest, less_or_equal
-from treebandit.trees.limits import check_limits, check_options
+from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
 
 _DEFAULT_LEFT, _MISSING_KIND, _MISSING_NAN = 2, 12, 8
 
@@ -60,17 +60,16 @@ class LightGBMTrees:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_limits(self, learning_rate=self.learning_rate)
+        check_limits(self)
         check_options(self, self.options, _REFUSED)
-        if self.mode not in ("boosting", "forest"):
-            raise ParameterError(f"LightGBMTrees(mode={self.mode!r}); choose 'boosting' or 'forest'")
+        check_choice("LightGBMTrees.mode", self.mode, ("boosting", "forest"))
+        check_number("LightGBMTrees.bagging_fraction", self.bagging_fraction, above=0.0, most=0.999)
+        check_installed("lightgbm", "lightgbm", "lightgbm")
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow `n_trees` trees on (n, d) features and (n,) targets."""
-        try:
-            import lightgbm
-        except ImportError as error:
-            raise MissingExtraError("lightgbm", "lightgbm") from error
+        import lightgbm
+
         boosting = self.mode == "boosting"
         parameters = {
             "objective": "regression",
@@ -88,7 +87,7 @@ class LightGBMTrees:
             **self.options,
         }
         base = float(np.mean(targets))
-        data = lightgbm.Dataset(features, np.asarray(targets) - base, params={"verbosity": -1})
+        data = lightgbm.Dataset(features, single_precision(self, targets - base), params={"verbosity": -1})
         booster = lightgbm.train(parameters, data, self.n_trees)
         return read_booster(
             booster, base=base, learning_rate=parameters["learning_rate"] if boosting else 0.0
@@ -129,7 +128,8 @@ def _read_tree(block: str) -> dict[str, Any]:
     def numbers(name: str, dtype: Any) -> Any:
         return np.array(fields.get(name, "").split(), dtype)
 
-    values = numbers("leaf_value", np.float64)
+    # A forest's tree whose bag holds no row has the value NaN; 0 is the mean of the targets.
+    values = np.nan_to_num(numbers("leaf_value", np.float64))
     leaves, inner = len(values), len(values) - 1
     pad = np.zeros(leaves, np.int64)
     children = [numbers(side, np.int64) for side in ("left_child", "right_child")]

@@ -1,14 +1,18 @@
-"""What every tree learner asks of its size parameters."""
+"""What tree learners ask of their arguments, and what others ask of a tree learner, told when objects are made."""
 
 from __future__ import annotations
 
-import reprlib
+import inspect
+import sys
 from collections.abc import Collection, Mapping
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
 
-from treebandit.errors import ParameterError
+from treebandit.core import Floats
+from treebandit.errors import MissingExtraError, ParameterError
+from treebandit.parameters import check_number
 
 #: Limits of what can be asked for; a forged file cannot ask for more either.
 MOST_TREES, DEEPEST, MOST_THREADS = 100_000, 10_000, 256
@@ -34,34 +38,90 @@ class Sized(Protocol):
         """Threads of one fit."""
 
 
-def check_limits(learner: Sized, *, learning_rate: float | None = None, fewest_in_leaf: int = 2) -> None:
-    """Raise a ParameterError that names the parameter, what was given and what is possible."""
-    kind = type(learner).__name__
+def check_limits(learner: Sized, *, fewest_in_leaf: int = 2) -> None:
+    """Raise a ParameterError for sizes that are no whole numbers or too small, and learning rates outside (0, 1].
+
+    fewest_in_leaf: 2, because the variance of a leaf's rows needs as many.
+    """
+    name = type(learner).__name__
     limits = {
         "n_trees": (1, MOST_TREES),
         "max_depth": (1, DEEPEST),
-        "min_samples_leaf": (fewest_in_leaf, 2**31 - 1),  # a leaf's variance needs two rows
+        "min_samples_leaf": (fewest_in_leaf, 2**31 - 1),
         "threads": (1, MOST_THREADS),
     }
-    for name, (least, most) in limits.items():
-        value = getattr(learner, name)
-        if value is None and name == "max_depth":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
-            more = ", or None for no limit" if name == "max_depth" else ""
-            raise ParameterError(
-                f"{kind}({name}={reprlib.repr(value)}); give a whole number from {least} to {most}{more}"
-            )
-    rate: Any = 1.0 if learning_rate is None else learning_rate
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.floating) or not 0 < rate <= 1:
-        raise ParameterError(f"{kind}(learning_rate={reprlib.repr(rate)}); expected a number in (0, 1]")
+    for size, (least, most) in limits.items():
+        value, optional = getattr(learner, size), size == "max_depth"
+        check_number(f"{name}.{size}", value, least=least, most=most, whole=True, optional=optional)
+    if hasattr(learner, "learning_rate"):
+        check_number(f"{name}.learning_rate", learner.learning_rate, above=0.0, most=1.0)
 
 
-def check_options(learner: object, options: Mapping[str, Any], refused: Collection[str]) -> None:
+def check_max_features(learner: object, tried: Any) -> None:
+    """Raise a ParameterError unless this is a share (float) or number (int) of columns."""
+    whole = not isinstance(tried, float | np.floating)
+    limits: dict[str, Any] = {"least": 1, "whole": True} if whole else {"above": 0.0, "most": 1.0}
+    check_number(f"{type(learner).__name__}.max_features", tried, **limits)
+
+
+def check_flag(learner: object, name: str) -> None:
+    """Raise a ParameterError unless this argument of the learner is True or False."""
+    if not isinstance(getattr(learner, name), bool):
+        raise ParameterError(
+            f"{type(learner).__name__}.{name} is {getattr(learner, name)!r}; give True or False"
+        )
+
+
+def check_options(learner: object, options: Any, refused: Collection[str]) -> None:
     """Raise a ParameterError for an option that would make of the trees what their leaf statistics do not hold."""
-    for name in options:
-        if name in refused:
+    name = type(learner).__name__
+    if not (isinstance(options, Mapping) and all(isinstance(option, str) for option in options)):
+        raise ParameterError(f"{name}.options is {options!r}; give a dict of the library's own parameters")
+    for option in options:
+        if option in refused:
             raise ParameterError(
-                f"{type(learner).__name__}(options={{{name!r}: {options[name]!r}}}); only plain regression trees with "
-                f"squared error have the leaves that are measured here, so leave {name} out"
+                f"{name}(options={{{option!r}: {options[option]!r}}}); only plain regression trees with squared "
+                f"error have the leaves that are measured here, so leave {option} out"
             )
+
+
+def check_installed(module: str, library: str, extra: str) -> None:
+    """Raise a MissingExtraError where a library cannot be imported; it is not imported here."""
+    if module not in sys.modules or sys.modules[module] is None:
+        try:
+            found = find_spec(module)
+        except ValueError:
+            found = None
+        if found is None:
+            raise MissingExtraError(library, extra)
+
+
+def check_learner(trees: Any) -> None:
+    """Raise a ParameterError unless `trees` is an object with fit(features, targets, *, seed)."""
+    if isinstance(trees, type):
+        raise ParameterError(f"trees is the class {trees.__name__}; give an object: {trees.__name__}()")
+    fit = getattr(trees, "fit", None)
+    if not callable(fit):
+        raise ParameterError(f"trees is {trees!r}; give a tree learner such as HistogramForest()")
+    try:
+        parameters = inspect.signature(fit).parameters
+    except (TypeError, ValueError):
+        return
+    if "seed" not in parameters and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+        raise ParameterError(
+            f"trees is {trees!r}, whose fit takes no seed and returns no Forest; give a tree learner such as "
+            "RandomForestTrees() for scikit-learn's forest or XGBoostTrees() for XGBoost"
+        )
+
+
+def single_precision(learner: object, targets: Floats) -> Floats:
+    """The targets, if 32-bit floats can tell them apart; libraries that cast would else learn nothing, silently."""
+    low, high = float(targets.min()), float(targets.max())
+    largest = max(abs(low), abs(high))
+    if largest > 1e18 or 0.0 < high - low < largest * 2.0**-20:
+        raise ParameterError(
+            f"targets from {low:.12g} to {high:.12g} cannot be told apart in the 32-bit floats of "
+            f"{type(learner).__name__}; subtract their mean and divide by their standard deviation first, as "
+            "TreeEnsembleRegressor does and agents do unless told otherwise"
+        )
+    return targets

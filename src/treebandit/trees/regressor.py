@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from treebandit.core import Estimate, Features, Floats
-from treebandit.errors import ParameterError
+from treebandit.errors import InputError, MissingExtraError, ParameterError
+from treebandit.features.reward_scale import RewardScale
+from treebandit.parameters import check_choice, check_number
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
+from treebandit.trees.limits import check_learner
 from treebandit.trees.xgboost_trees import XGBoostTrees
+
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise MissingExtraError("scikit-learn", "sklearn") from error
 
 StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
 
 _LARGEST_SEED = 2**31 - 1
+_NESTED = "trees__"
 
 
 class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts y = Σ o over the trees with standard deviation √(Σ s²/c), the paper's uncertainty estimate.
 
-    trees: the tree library and its settings; None for `XGBoostTrees()`.
+    trees: the tree library and its settings; None for `XGBoostTrees()`. Settings may be named in a grid search:
+        `trees__max_depth`.
     leaf_output: o as the 'library' set it, or the plain 'average' of what the rows suggest.
     statistics: from 'all' rows, from a 'held_out' share of them that no tree is grown on, or 'out_of_bag'.
     random_state: a seed, a `numpy.random.RandomState`, or None for a new one each time.
 
-    Features are taken as 32-bit floats, NaN for missing. After `fit`: `leaves_`, the LeafStatistics, and
+    Features are taken as 32-bit floats, NaN for missing. Targets may have any unit: trees are grown on standardised
+    ones. After `fit`: `leaves_`, the LeafStatistics, of standardised targets; `scale_`, their mean and deviation; and
     scikit-learn's `n_features_in_` and `feature_names_in_`.
     """
 
@@ -48,19 +59,48 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         self.held_out_share = held_out_share
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Grow the trees on (n, d) features and (n,) targets and measure their leaves."""
-        self._check_arguments()
-        features, targets = self._validated(X, y, reset=True)
-        self.leaves_ = self._measured(features, targets)
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All arguments by name; if `deep`, those of the tree learner too, as `trees__max_depth`."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        learner = self._learner
+        if deep and is_dataclass(learner):
+            params |= {f"{_NESTED}{each.name}": getattr(learner, each.name) for each in fields(learner)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set arguments by name. One of the tree learner, as `trees__max_depth`, makes a new learner with it."""
+        nested = {name.removeprefix(_NESTED): params[name] for name in params if name.startswith(_NESTED)}
+        super().set_params(**{name: params[name] for name in params if not name.startswith(_NESTED)})
+        learner = self._learner
+        if nested:
+            known = [each.name for each in fields(learner)] if is_dataclass(learner) else []
+            unknown = [name for name in nested if name not in known]
+            if unknown:
+                raise ParameterError(
+                    f"{learner!r} has no {', '.join(unknown)}; it has {', '.join(known) or 'no fields'}"
+                )
+            self.trees = replace(learner, **nested)
         return self
 
-    def partial_fit(self, X: Any, y: ArrayLike) -> Self:
+    @property
+    def _learner(self) -> Any:
+        return XGBoostTrees() if self.trees is None else self.trees
+
+    def fit(self, X: Any, y: ArrayLike, **unsupported: Any) -> Self:
+        """Grow the trees on (n, d) features and (n,) targets and measure their leaves."""
+        self._check_arguments(X, unsupported)
+        features, targets = self._validated(X, y, reset=True)
+        scale = RewardScale.of(targets)
+        self.leaves_, self.scale_ = self._measured(features, scale.standardised(targets)), scale
+        return self
+
+    def partial_fit(self, X: Any, y: ArrayLike, **unsupported: Any) -> Self:
         """Let further rows change the leaves they reach, without new trees; the first call is `fit`."""
         if not hasattr(self, "leaves_"):
-            return self.fit(X, y)
+            return self.fit(X, y, **unsupported)
+        self._check_arguments(X, unsupported)
         features, targets = self._validated(X, y, reset=False)
-        self.leaves_.update(features, targets)
+        self.leaves_.update(features, self.scale_.standardised(targets))
         return self
 
     def predict(self, X: Any, *, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
@@ -71,10 +111,11 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def estimate(self, X: Any) -> Estimate:
         """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each."""
         check_is_fitted(self)
+        _refuse_sparse(X)
         features: Features = validate_data(
             self, X, reset=False, dtype=np.float32, order="C", ensure_all_finite="allow-nan"
         )
-        return self.leaves_.estimate(features)
+        return self.scale_.original(self.leaves_.estimate(features))
 
     def _validated(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[Features, Floats]:
         rows = 2 if reset else 1
@@ -93,7 +134,6 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     def _measured(self, features: Features, targets: Floats) -> LeafStatistics:
         random = check_random_state(self.random_state)
-        trees = XGBoostTrees() if self.trees is None else self.trees
         seed = int(random.randint(_LARGEST_SEED))
         grown, measured = features, features
         grown_targets, measured_targets = targets, targets
@@ -104,24 +144,36 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             grown, grown_targets = features[rest], targets[rest]
             measured, measured_targets = features[held], targets[held]
         return LeafStatistics.measure(
-            trees.fit(grown, grown_targets, seed=seed),
+            self._learner.fit(grown, grown_targets, seed=seed),
             measured,
             measured_targets,
             output=self.leaf_output,
             out_of_bag=self.statistics == "out_of_bag",
         )
 
-    def _check_arguments(self) -> None:
-        if self.leaf_output not in ("library", "average"):
-            raise ParameterError(f"leaf_output={self.leaf_output!r}; choose 'library' or 'average'")
-        if self.statistics not in ("all", "held_out", "out_of_bag"):
-            raise ParameterError(f"statistics={self.statistics!r}; choose 'all', 'held_out' or 'out_of_bag'")
-        if not 0 < self.held_out_share < 1:
-            raise ParameterError(f"held_out_share={self.held_out_share!r}; expected a share between 0 and 1")
-        if not (self.trees is None or isinstance(self.trees, TreeLearner)) or isinstance(self.trees, type):
-            raise ParameterError(f"trees={self.trees!r} has no method fit(features, targets, *, seed)")
+    def _check_arguments(self, X: Any, unsupported: dict[str, Any]) -> None:
+        for name, value in unsupported.items():
+            if value is not None:
+                raise ParameterError(
+                    f"fit has no {name}: leaf statistics count rows, and a weighted row would be surer than it is; "
+                    "repeat or drop rows instead"
+                )
+        _refuse_sparse(X)
+        check_choice("leaf_output", self.leaf_output, ("library", "average"))
+        check_choice("statistics", self.statistics, ("all", "held_out", "out_of_bag"))
+        check_number("held_out_share", self.held_out_share, above=0.0, most=0.999)
+        if self.trees is not None:
+            check_learner(self.trees)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _refuse_sparse(X: Any) -> None:
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise InputError(
+            f"X is a sparse {type(X).__name__}; a split needs to know a missing value from a 0, so give a dense array: "
+            "X.toarray()"
+        )

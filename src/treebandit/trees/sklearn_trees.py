@@ -10,7 +10,7 @@ import numpy as np
 from treebandit.core import Features, Floats
 from treebandit.trees.bootstrap_paths import PathLimits
 from treebandit.trees.forest import Forest, less_or_equal
-from treebandit.trees.limits import check_limits
+from treebandit.trees.limits import check_flag, check_installed, check_limits, check_max_features
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ class _AveragedTrees:
 
     def __post_init__(self) -> None:
         check_limits(self)
+        check_max_features(self, self.max_features)
+        check_flag(self, "bootstrap")
+        check_installed("sklearn", "scikit-learn", "sklearn")
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow `n_trees` trees on (n, d) features and (n,) targets."""
@@ -87,6 +90,7 @@ class DecisionTreeTrees:
 
     def __post_init__(self) -> None:
         check_limits(self, fewest_in_leaf=1)
+        check_installed("sklearn", "scikit-learn", "sklearn")
 
     @property
     def n_trees(self) -> int:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from treebandit.core import Features, Floats
-from treebandit.errors import MissingExtraError
 from treebandit.trees import ubjson
 from treebandit.trees.forest import Forest
-from treebandit.trees.limits import check_limits, check_options
+from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
 
 _REFUSED = ("booster", "eta", "multi_strategy", "num_class", "num_parallel_tree", "objective")
 
@@ -23,6 +22,8 @@ class XGBoostTrees:
 
     max_depth: None for no limit. min_samples_leaf: XGBoost's `min_child_weight` (squared error: one per row).
     options: any further parameter of `xgboost.train`, by its own name, but for those that change what a tree is.
+        Those in the unit of the targets (`base_score`, `gamma`, `alpha`) apply to standardised targets where agents
+        standardise.
     """
 
     n_trees: int = 100
@@ -33,15 +34,14 @@ class XGBoostTrees:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_limits(self, learning_rate=self.learning_rate)
+        check_limits(self)
         check_options(self, self.options, _REFUSED)
+        check_installed("xgboost", "xgboost", "xgboost")
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Boost `n_trees` trees on (n, d) features and (n,) targets."""
-        try:
-            import xgboost
-        except ImportError as error:
-            raise MissingExtraError("xgboost", "xgboost") from error
+        import xgboost
+
         parameters = {
             "objective": "reg:squarederror",
             "tree_method": "hist",
@@ -53,7 +53,7 @@ class XGBoostTrees:
             "verbosity": 0,
             **self.options,
         }
-        data = xgboost.DMatrix(features, targets, nthread=self.threads)
+        data = xgboost.DMatrix(features, single_precision(self, targets), nthread=self.threads)
         booster = xgboost.train(parameters, data, self.n_trees)
         return read_booster(booster, float(parameters["learning_rate"]))
 
