@@ -16,6 +16,7 @@ import tempfile
 import tomllib
 import traceback
 from collections import Counter
+from copy import deepcopy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def near(random: random.Random, old: Any) -> Any:
             old * 9,
         ]
         return random.choice(changed)
-    return random.choice([[old], {"class": old}, {"name": "x", "x": old}, str(old), [old, old], [], {}])
+    return random.choice([[old], {"class": old}, {"name": "x", "x": old}, "x", [old, old], [], {}])
 
 
 def mutate(random: random.Random, table: dict[str, Any]) -> None:
@@ -126,7 +127,7 @@ def mutate(random: random.Random, table: dict[str, Any]) -> None:
     elif action == 5:
         other, its_key = random.choice(places(table))
         with contextlib.suppress(KeyError, IndexError):
-            holder[key] = json.loads(json.dumps(other[its_key], default=str))
+            holder[key] = deepcopy(other[its_key])
     elif isinstance(holder, dict):
         holder[random.choice(KEYS)] = value(random)
     if random.random() < 0.1:
