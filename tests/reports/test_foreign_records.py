@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from reports.made import make_record, plan_row, spec_of
+from reports.invented import make_record, plan_row, spec_of
 
 from treebandit.experiments.records import merge_plan, write_record
 from treebandit.reports.page import write_page
