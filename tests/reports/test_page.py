@@ -116,6 +116,25 @@ def test_page_fits_a_phone(page, browser):
         browser.resize(1280, 900)
 
 
+def test_long_names_leave_the_charts_their_width_on_a_phone(tmp_path, browser):
+    agents = [
+        "an agent with a very long name indeed " * 4,
+        "x" * 200,
+        *(f"agent {place}" for place in range(9)),
+    ]
+    for place, agent in enumerate(agents):
+        spec = spec_of(agent, "a problem with a long name " * 4, 0, 30 if place else 60)
+        write_record(make_record(spec, zeros(spec["rounds"])), tmp_path)
+    browser.resize(390, 800)
+    try:
+        open_page(browser, write_page(tmp_path, tmp_path / "report.html"))
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+        plots = "[...document.querySelectorAll('#regret-curves-0 .mark-group .background')]"
+        assert browser.evaluate(f"{plots}[0].getBoundingClientRect().width") > 200
+    finally:
+        browser.resize(1280, 900)
+
+
 def test_names_cannot_break_the_page(tmp_path, browser):
     name = '</script><b>it\'s {{ title }} {% raw %} \\ "bad"</b><!--'
     for problem in range(6):

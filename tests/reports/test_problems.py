@@ -40,7 +40,10 @@ def specs_of(results, *, page=False):
 
 def test_bars_are_means_of_the_common_family_alone(tmp_path):
     agents, problems = specs_of(write(tmp_path, PAIRS | {"navigation-1": 5000.0}))
-    assert agents["title"]["text"] == f"by agent; bars: mean over the {LEAST_PROBLEMS} problems named pair"
+    assert (
+        " ".join(agents["title"]["text"])
+        == f"by agent; bars: mean over the {LEAST_PROBLEMS} problems named pair"
+    )
     bars = agents["datasets"][agents["layer"][1]["data"]["name"]]
     means = {row["agent"]: row["regret"] for row in pl.read_csv(bars.encode()).to_dicts()}
     usual = sum(PAIRS.values()) / len(PAIRS)

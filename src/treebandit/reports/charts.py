@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -14,6 +15,8 @@ from treebandit.reports.palette import Look
 PANEL_WIDTH = 400
 PANEL_HEIGHT = 280
 COLUMNS = 2
+#: Letters in a line of a panel's title, and below it.
+TITLE_LENGTH, LINE_LENGTH = 42, 56
 #: Beyond this ratio of the greatest to the least regret a linear axis flattens all but the worst.
 LOG_RATIO = 20.0
 
@@ -95,7 +98,7 @@ class Style:
         """
         low, high = frame.select(pl.col(mean).min(), pl.col(mean).max().alias("high")).row(0)
         log = bool(frame.select((pl.col(least) > 0).all()).item() and high > LOG_RATIO * low)
-        scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
+        scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=False, padding=8)
         return scale, f"final regret ({self.units[environment]}{', log scale' * log})"
 
     def panel(
@@ -103,15 +106,18 @@ class Style:
         notes: Iterable[str] = (),
     ) -> Any:  # fmt: skip
         """The finished panel, ready to stand beside others or, on the page, alone."""
+        # A chart that fills its container shrinks to nothing below a line that is wider.
+        below = [line for note in notes for line in wrap(note, LINE_LENGTH)]
+        heading = alt.Title(wrap(title, TITLE_LENGTH), subtitle=below or alt.Undefined, anchor="start")
         chart = chart.resolve_legend(color="independent", strokeDash="independent").properties(
-            width=width or ("container" if self.page else PANEL_WIDTH),
-            height=height,
-            title=alt.Title(title, subtitle=list(notes), anchor="start"),
+            width=width or ("container" if self.page else PANEL_WIDTH), height=height, title=heading
         )
         if not self.page:
             return chart
         chart = chart.add_params(alt.param(name="hidden", value=[]), alt.param(name="focus", value=""))
         size = {} if width else {"autosize": alt.AutoSizeParams(type="fit-x", contains="padding")}
+        # The last label of an axis is wider than the chart.
+        size["padding"] = {"left": 5, "right": 18, "top": 5, "bottom": 5}
         return _themed(chart.configure(font="system-ui, sans-serif", background="transparent", **size))
 
 

@@ -88,7 +88,8 @@ def _regret_curves(results: Results, runs: pl.DataFrame, means: pl.DataFrame, st
             "agent", "round", "seeds", pl.col("mean", "sd", "low", "high").round(1)
         )
         x = alt.X("round:Q", title="round", axis=_ticks(numbers=",d"), scale=alt.Scale(nice=False))
-        y = alt.Y("low:Q", title=f"regret ({style.units[environment]})")
+        # Labels inside the axis keep the titles of panels in one line.
+        y = alt.Y("low:Q", title=f"regret ({style.units[environment]})", axis=alt.Axis(labelFlush=True))
         base = style.chart(data, agents).encode(x=x)
         band = base.mark_area(clip=True).encode(y=y, y2="high:Q", opacity=style.opacity(0.14))
         line = base.mark_line(strokeWidth=1.8, clip=True).encode(

@@ -85,9 +85,13 @@ def odd_ones(curves: pl.DataFrame, rounds: int) -> list[str]:
         if (end, seeds) != (rounds, usual):
             groups.setdefault((end, seeds), []).append(agent)
     return [
-        f"{', '.join(names)}: {end:,} rounds, {seeds} seed{'s' * (seeds > 1)}"
+        f"{_first_few(names)}: {end:,} rounds, {seeds} seed{'s' * (seeds > 1)}"
         for (end, seeds), names in groups.items()
     ]
+
+
+def _first_few(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def with_band(summary: pl.DataFrame) -> pl.DataFrame:

@@ -115,7 +115,7 @@ def _driven(view: View, shares: Floats, *, legend: bool) -> Any:
 def _paths(frame: pl.DataFrame) -> Any:
     """One mark for each row; Vega draws a symbol of size 4 as large as the path that is its shape."""
     drawn = alt.Chart(inline(frame)).mark_point(
-        size=4, filled=False, strokeCap="round", clip=True, aria=False
+        size=4, filled=False, opacity=1, strokeCap="round", clip=True, aria=False
     )
     return drawn.encode(x=alt.value(0), y=alt.value(0), shape=alt.Shape("path:N", scale=None))
 

@@ -16,8 +16,7 @@ def as_markdown(frame: pl.DataFrame, results: Results | None = None) -> str:
     `results` adds units, and how many runs of how many are there.
     """
     found = tables(frame, results, decimals=0)
-    blocks = [_table(table) for table in found]
-    blocks += dict.fromkeys(table.legend for table in found)
+    blocks = [block for table in found for block in (_table(table), table.legend)]
     if notes := dict.fromkeys(note for table in found for note in table.notes):
         blocks.append("\n".join(f"- {_plain(note)}" for note in notes))
     if results is not None:

@@ -75,7 +75,8 @@ def _by_agent(frame: pl.DataFrame, style: Style) -> Any:
 
 def _by_problem(frame: pl.DataFrame, style: Style) -> Any:
     agents = in_order(frame["agent"])
-    order = frame.group_by("environment", "main").agg(pl.col("regret").mean()).sort("main", "regret")
+    order = frame.group_by("environment", "main").agg(pl.col("regret").mean())
+    order = order.sort("main", "regret", "environment")
     axis = alt.Axis(labelLimit=200, grid=True)
     rows = alt.Y("environment:N", sort=order["environment"].to_list(), title=None, axis=axis)
     key = None if style.page else alt.Legend(symbolType="circle", symbolOpacity=1)
@@ -95,4 +96,4 @@ def _dots(frame: pl.DataFrame, agents: list[str], style: Style) -> Any:
 def _regret(frame: pl.DataFrame, style: Style) -> Any:
     main = frame.filter("main")["environment"][0]
     scale, title = style.regret(frame, main, mean="regret", least="regret")
-    return alt.X("regret:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5))
+    return alt.X("regret:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5, labelFlush=False))

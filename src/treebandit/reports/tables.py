@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from treebandit.reports.palette import in_order
 from treebandit.reports.summary import UNIT, Results
 
 #: Below this regret a column has two more decimals.
@@ -85,7 +86,9 @@ def _table(frame: pl.DataFrame, varied: str | None, units: dict[str, str], decim
         more = 2 if greatest[row["environment"]] < SMALL else 0
         cell = _cell(row, most, decimals + more)
         rows.setdefault((row["agent"], row["value"]), {})[row["environment"], row["rounds"]] = cell
-    lines = (Row(agent, value, tuple(map(cells.get, keys))) for (agent, value), cells in rows.items())
+    places = {agent: place for place, agent in enumerate(in_order(frame["agent"]))}
+    lines = [Row(agent, value, tuple(map(cells.get, keys))) for (agent, value), cells in rows.items()]
+    lines.sort(key=lambda row: places[row.agent])
     return Table(varied, columns, tuple(lines), _legend(frame), tuple(_notes(frame)))
 
 

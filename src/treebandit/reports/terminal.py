@@ -27,8 +27,7 @@ def print_table(frame: pl.DataFrame, console: Console, results: Results | None =
     for table in found:
         for grid in _grids(table, console.width):
             console.print(grid)
-    for line in dict.fromkeys(table.legend for table in found):
-        console.print(Text(line, style="dim"))
+        console.print(Text(table.legend, style="dim"))
     for line in dict.fromkeys(note for table in found for note in table.notes):
         console.print(Text(line))
     if results is not None:
