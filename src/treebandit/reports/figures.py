@@ -29,6 +29,7 @@ from treebandit.reports.summary import Results, read_results, summarise
 from treebandit.reports.tables import count_seeds, words
 
 PNG_SCALE = 2.0
+LONGEST_NAME = 100
 PART_COLOURS = {"choosing": "#88CCEE", "learning": "#DDAA33", "rebuilding": "#7A5AA6"}
 _GLOBALS = "window.vegaEmbed = vegaEmbed; window.vega = vega; window.vegaLite = vegaLite;"
 #: Of the Vega-Lite that this Altair writes, as vl-convert wants it.
@@ -71,7 +72,7 @@ def _renamed(found: list[Figure]) -> list[Figure]:
     """The figures under names that are good for files and ids, no two the same."""
     names: dict[str, Figure] = {}
     for figure in found:
-        name = plain = re.sub("[^a-zA-Z0-9]+", "-", figure.name)
+        name = plain = re.sub("[^a-zA-Z0-9]+", "-", figure.name)[:LONGEST_NAME]
         while name.lower() in names:
             name = f"{plain}-{len(names)}"
         names[name.lower()] = replace(figure, name=name)

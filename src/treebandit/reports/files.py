@@ -12,7 +12,7 @@ from treebandit.errors import SavedFileError
 
 def write_whole(path: Path, content: bytes) -> Path:
     """Write under a name of its own and rename, so that nobody sees half a file; gives the path."""
-    temporary = path.with_name(f".{path.name[:80]}-{uuid.uuid4().hex}.tmp")
+    temporary = path.parent / f".{uuid.uuid4().hex}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(content)
