@@ -12,8 +12,8 @@ import polars as pl
 
 from treebandit.experiments.records import load_records
 from treebandit.reports import read_results, write_figures
-from treebandit.reports.cells import plus_minus
 from treebandit.reports.palette import in_order
+from treebandit.reports.tables import plus_minus
 
 #: Rounds after which the tables tell the regret; and those before the last stretch.
 STAGES = {100: "after 100 rounds", 500: "500", 2000: "2,000"}

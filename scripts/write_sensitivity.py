@@ -14,9 +14,9 @@ import polars as pl
 
 from treebandit.experiments import load_study
 from treebandit.reports import read_results, summarise, write_figures
-from treebandit.reports.cells import count_seeds, plus_minus
 from treebandit.reports.frames import value_axis
 from treebandit.reports.palette import in_order
+from treebandit.reports.tables import count_seeds, plus_minus
 
 NAMES = (
     "delay",

@@ -2,10 +2,12 @@ import struct
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from reports.made import write_paper_like, write_varied
+from reports.driven import drive
+from reports.invented import write_paper_like, write_varied
 
+from treebandit.errors import SavedFileError
 from treebandit.reports.figures import figures, write_figures
-from treebandit.reports.palette import look
+from treebandit.reports.palette import LOOKS
 from treebandit.reports.summary import read_results
 
 TREES = ["TEUCB-XGBoost", "TETS-XGBoost", "TEUCB-RF", "TETS-RF"]
@@ -41,8 +43,8 @@ def test_colours_are_the_agents_own_in_every_figure(tmp_path):
     files = {file.stem: file.read_text() for file in write_figures(tmp_path / "records", tmp_path / "figures")
              if file.suffix == ".svg"}  # fmt: skip
     for name in ("regret-curves", "final-regret", "sensitivity-max-depth"):
-        assert look("TETS-RF").colour in files[name]
-    assert look("TEUCB-XGBoost").colour not in files["sensitivity-max-depth"]
+        assert LOOKS["TETS-RF"].colour in files[name]
+    assert LOOKS["TEUCB-XGBoost"].colour not in files["sensitivity-max-depth"]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,31 @@ def test_values_of_words_are_categories(tmp_path):
 
 def test_curves_are_thinned(tmp_path):
     write_paper_like(tmp_path, seeds=1, agents=["LinUCB"])
-    spec = figures(read_results(tmp_path))["regret-curves"]
-    sizes = [len(rows) for rows in spec["datasets"].values()]
+    (curves, *_) = figures(read_results(tmp_path))
+    assert curves.name == "regret-curves"
+    sizes = [data.count("\n") - 1 for data in curves.chart().to_dict()["datasets"].values()]
     assert len(sizes) == 4
     assert 150 <= min(sizes) <= max(sizes) <= 200
+
+
+def test_names_that_differ_in_signs_alone_have_figures_of_their_own(tmp_path):
+    for varied in ("agent.a_b", "agent.a.b", "agent.A-b"):
+        write_varied(tmp_path / "records", varied, [1, 2], agents=["LinUCB"], seeds=1, rounds=20)
+    files = write_figures(tmp_path / "records", tmp_path / "figures")
+    assert len({file.name.lower() for file in files}) == 6
+    assert sorted(files) == sorted((tmp_path / "figures").iterdir())
+
+
+def test_the_regret_axis_has_a_unit(tmp_path):
+    drive(tmp_path / "records", seeds=1, rounds=3, agents=["Uniform"])
+    write_paper_like(tmp_path / "records", seeds=1, agents=["LinUCB"], shorten=100)
+    files = {file.name: file for file in write_figures(tmp_path / "records", tmp_path / "figures")}
+    assert {"regret (s)", "regret (units of reward)"} <= set(texts(files["regret-curves.svg"]))
+    assert {"final regret (s)", "final regret (units of reward)"} <= set(texts(files["final-regret.svg"]))
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
+    write_paper_like(tmp_path / "records", seeds=1, agents=["LinUCB"], shorten=100)
+    (tmp_path / "file").touch()
+    with pytest.raises(SavedFileError, match="cannot be written"):
+        write_figures(tmp_path / "records", tmp_path / "file")

@@ -3,12 +3,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reports.made import make_record, spec_of, write_paper_like
+from reports.invented import make_record, spec_of, write_paper_like
 
 from treebandit.experiments.records import load_records, write_record
 from treebandit.reports.frames import curves, odd_ones, panels, seconds_per_round, value_axis
-from treebandit.reports.palette import in_order, look
-from treebandit.reports.paper import paper_agents
 from treebandit.reports.summary import summarise
 
 
@@ -29,6 +27,13 @@ def test_curves_are_means_over_seeds_at_few_rounds(tmp_path):
             assert row["mean"] == pytest.approx(np.mean(sums))
             assert row["sd"] == pytest.approx(np.std(sums, ddof=1))
             assert row["seeds"] == 3
+
+
+def test_many_curves_have_fewer_points_each(tmp_path):
+    for place in range(100):
+        spec = spec_of("A", f"p-{place}", 0, 500)
+        write_record(make_record(spec, np.ones(500)), tmp_path)
+    assert curves(*load_records(tmp_path)).height == 100 * 90
 
 
 def test_agents_with_fewer_rounds_join_the_others_and_are_named(tmp_path):
@@ -89,12 +94,3 @@ def test_values_keep_their_order_and_agents_their_side(values, agents):
     assert shifts == sorted(shifts)
     assert sum(shifts) == pytest.approx(0.0, abs=1e-6)
     assert shifts[-1] - shifts[0] <= axis.step
-
-
-def test_looks_are_fixed_and_different():
-    agents = [*paper_agents(), "treebandit", "Uniform"]
-    assert len({look(agent).colour for agent in agents}) == len(agents)
-    solid = {agent for agent in agents if not look(agent).dashes}
-    assert solid == {"treebandit", "TEUCB-XGBoost", "TETS-XGBoost", "TEUCB-RF", "TETS-RF"}
-    assert look("my own") == look("my own")
-    assert in_order(["zebra", "LinUCB", "TEUCB-RF", "ape", "ape"]) == ["TEUCB-RF", "LinUCB", "ape", "zebra"]

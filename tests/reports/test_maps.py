@@ -1,15 +1,17 @@
-import json
 import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import polars as pl
 import pytest
 from reports.browser import Browser, find_browser
 from reports.driven import drive
 
+from treebandit.reports.charts import Style
 from treebandit.reports.figures import write_figures
-from treebandit.reports.maps import LEVELS, PANEL, View, hover_json, map_svg, panel_content
+from treebandit.reports.maps import LEVELS, WIDTH, View, map_figure
 from treebandit.reports.page import write_page
+from treebandit.reports.palette import looks
 from treebandit.reports.summary import read_results
 
 
@@ -25,19 +27,30 @@ def town(folder):
     return read_results(folder).maps[0][0]
 
 
+def panels(town, *, page=False):
+    """The panels of the map as specs: the best paths, then one for each agent."""
+    style = Style(looks(drive.agent for drive in town.drives), {}, page)
+    return [panel.to_dict() for panel in map_figure(town, style).panels]
+
+
+def data(spec, layer):
+    """The frame that a layer draws."""
+    return pl.read_csv(spec["datasets"][spec["layer"][layer]["data"]["name"]].encode())
+
+
 def segments(text):
-    return set(re.findall(r"M([-\d.]+) ([-\d.]+)L([-\d.]+) ([-\d.]+)", text))
+    return [tuple(map(float, each)) for each in re.findall(r"M([-\d.]+) ([-\d.]+)l([-\d.]+) ([-\d.]+)", text)]
 
 
-def test_every_driven_edge_is_drawn_once_in_the_colour_of_its_share(town):
-    view = View(town)
-    drawn = panel_content(town, view, town.drives[0].shares, roads="roads")
-    paths = dict(re.findall(r"<path d='([^']*)' fill='none' stroke='([^']*)'", drawn))
-    places = {colour: segments(path) for path, colour in paths.items()}
-    for edge in np.flatnonzero(town.drives[0].shares):
-        colour = next(colour for most, colour, _ in LEVELS if town.drives[0].shares[edge] <= most + 1e-9)
-        assert tuple(f"{number:g}" for number in view.ends[edge]) in places[colour]
-    assert sum(path.count("M") for path in paths) == np.count_nonzero(town.drives[0].times)
+def test_every_driven_edge_is_drawn_once_in_the_level_of_its_share(town):
+    view, linear = View(town), town.drives[0]
+    paths = dict(data(panels(town)[1], 1).select("share", "path").iter_rows())
+    drawn = {name: segments(path) for name, path in paths.items()}
+    assert sum(map(len, drawn.values())) == np.count_nonzero(linear.times)
+    for edge in np.flatnonzero(linear.shares):
+        most = next(most for most, *_ in LEVELS if linear.shares[edge] <= most + 1e-9)
+        x, y, x2, y2 = view.ends[edge]
+        assert (x, y, x2 - x, y2 - y) in drawn[f"{100 * most:g} %"]
 
 
 def test_the_more_often_the_thicker_and_darker():
@@ -52,30 +65,33 @@ def test_all_that_was_driven_lies_inside_the_panel(town):
     driven = np.any([drive.times for drive in town.drives], axis=0)
     points = view.ends[driven].reshape(-1, 2)
     assert points.min() >= 0.0
-    assert np.all(points <= [PANEL, view.height])
+    assert np.all(points <= [WIDTH, view.height])
     north = np.argmax(town.problem.network.positions[:, 1])
     assert view.points[north, 1] == view.points[:, 1].min(), "north is up"
 
 
-def test_the_figure_names_every_agent_and_both_ends(town):
-    texts = [node.text for node in ElementTree.fromstring(map_svg(town)).iter() if node.tag.endswith("text")]
+def test_the_figure_names_every_agent_both_ends_and_the_levels(folder, tmp_path):
+    files = {file.name: file for file in write_figures(folder, tmp_path)}
+    drawn = ElementTree.fromstring(files["map-small-town.svg"].read_text())
+    texts = [node.text for node in drawn.iter() if node.tag.endswith("text")]
     assert {"Optimal paths", "LinUCB", "Uniform", "small-town: roads driven from A to B"} <= set(texts)
     assert texts.count("A") == texts.count("B") == 3
     assert any(text.startswith("6 rounds, 2 seeds; ") for text in texts)
+    assert {"0.1 %", "100 %"} <= set(texts)
 
 
 def test_the_pointer_learns_name_limit_times_and_seconds(town):
-    (data,) = json.loads(hover_json([town]))
-    network, linear = town.problem.network, town.drives[0]
-    assert len(data["panels"]) == 3
-    assert len(data["panels"][1]) == np.count_nonzero(linear.times)
-    for place, times, estimate in data["panels"][1]:
-        *_, name, limit, expected = data["edges"][place]
-        edge = network.edge(name)
-        assert limit == round(3.6 * network.speed_limits[edge])
-        assert times == linear.times[edge]
-        assert (expected, estimate) == pytest.approx((town.expected[edge], linear.estimates[edge]), abs=0.051)
-    assert {estimate for _, _, estimate in data["panels"][2]} == {None}
+    network, (linear, uniform) = town.problem.network, town.drives
+    _, of_linear, of_uniform = (data(spec, -1) for spec in panels(town, page=True))
+    assert of_linear.height == np.count_nonzero(linear.times)
+    for row in of_linear.to_dicts():
+        edge = network.edge(row["edge"])
+        assert row["limit"] == round(3.6 * network.speed_limits[edge])
+        assert row["times"] == linear.times[edge]
+        seconds = (town.expected[edge], linear.estimates[edge])
+        assert (row["expected"], row["estimate"]) == pytest.approx(seconds, abs=0.051)
+    assert "estimate" not in of_uniform.columns
+    assert of_uniform.height == np.count_nonzero(uniform.times)
 
 
 def test_maps_are_written_as_svg_and_png(folder, tmp_path):
@@ -91,7 +107,7 @@ def test_a_page_without_a_road_network_says_so(folder, tmp_path, monkeypatch):
     results = type(results)(results.folder, results.runs.with_columns(spec), results.plan)
     text = write_page(results, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "No map of small-town: no road network is given" in text
-    assert "data-panel='" not in text
+    assert 'data-owner="' not in text
 
 
 def test_pointing_at_an_edge_tells_about_it_and_a_hidden_agent_has_no_map(folder, tmp_path):
@@ -103,20 +119,17 @@ def test_pointing_at_an_edge_tells_about_it_and_a_hidden_agent_has_no_map(folder
     with Browser(program, tmp_path / "profile") as browser:
         browser.open(page)
         browser.wait_for("document.body?.dataset.drawn")
-        svg = "document.querySelectorAll('svg[data-map]')[1]"
-        browser.evaluate(f"{svg}.scrollIntoView({{block: 'center'}})")
-        edges = json.loads(browser.evaluate("document.getElementById('maps').textContent"))[0]
-        place, times, _ = edges["panels"][1][0]
-        x1, y1, x2, y2, name, *_ = edges["edges"][place]
-        at = f"new DOMPoint({(x1 + x2) / 2}, {(y1 + y2) / 2}).matrixTransform({svg}.getScreenCTM())"
-        x, y = browser.evaluate(f"(p => [p.x, p.y])({at})")
+        strokes = "document.querySelectorAll('#map-small-town-1 .mark-rule line')"
+        browser.evaluate(f"{strokes}[0].scrollIntoView({{block: 'center'}})")
+        where = "(r => [r.x + r.width / 2, r.y + r.height / 2])"
+        x, y = browser.evaluate(f"{where}([...{strokes}].at(-1).getBoundingClientRect())")
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-        browser.wait_for("!document.querySelector('.tip').hidden")
-        told = browser.evaluate("document.querySelector('.tip').textContent")
-        assert f"{name}: " in told
-        assert f"driven {times} times" in told
-        assert "estimated" in told
+        shown = "document.querySelector('#vg-tooltip-element.visible')"
+        browser.wait_for(f"{shown} !== null")
+        said = browser.evaluate(f"{shown}.textContent")
+        for word in ("edge", "km/h", "times driven", "expected seconds at 8 h", "estimated seconds"):
+            assert word in said
         browser.click('.legend button[data-agent="Uniform"]')
-        browser.wait_for("document.querySelector('[data-map-agent=Uniform]').hidden")
-        assert not browser.evaluate("document.querySelector('[data-map-agent=LinUCB]').hidden")
+        browser.wait_for("document.querySelector('[data-owner=Uniform]').hidden")
+        assert not browser.evaluate("document.querySelector('[data-owner=LinUCB]').hidden")
         assert browser.complaints() == []

@@ -1,5 +1,7 @@
-from reports.made import write_paper_like, write_varied
+import numpy as np
+from reports.invented import make_record, plan_row, spec_of, write_paper_like, write_varied
 
+from treebandit.experiments.records import merge_plan, write_record
 from treebandit.reports import as_markdown, read_results, summarise
 
 
@@ -24,3 +26,13 @@ def test_a_varied_parameter_is_a_column(tmp_path):
     head, _, *rows = as_markdown(summarise(tmp_path)).splitlines()
     assert head.startswith("| agent | exploration |")
     assert [row.split(" | ")[1] for row in rows[:6]] == ["0", "1", "100"] * 2
+
+
+def test_names_are_text_and_stay_in_their_cell(tmp_path):
+    spec = spec_of("TETS [v2](x) | <b>", "a*b*", 0, 10)
+    write_record(make_record(spec, np.ones(10), note="<script>"), tmp_path)
+    merge_plan(tmp_path, [plan_row(spec)])
+    head, _, row, *rest = as_markdown(summarise(tmp_path)).splitlines()
+    assert head.startswith("| agent | a\\*b\\* (10 rounds) |")
+    assert row.startswith(r"| TETS \[v2\](x) \| \<b\> | **10")
+    assert r"- TETS \[v2\](x) \| \<b\>: \<script\>" in "\n".join(rest)

@@ -1,13 +1,16 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
+import polars as pl
 import pytest
 from numpy import zeros
 from reports.browser import Browser, find_browser
-from reports.made import make_record, plan_row, spec_of, write_paper_like, write_varied
+from reports.invented import make_record, plan_row, spec_of, write_paper_like, write_varied
 
 from treebandit.experiments.records import merge_plan, write_record
 from treebandit.reports.page import write_page
+from treebandit.reports.summary import read_results
 
 AGENTS = ["TEUCB-XGBoost", "TETS-RF", "NeuralUCB", "LinUCB"]
 
@@ -60,7 +63,7 @@ def test_page_tells_the_study_and_asks_nobody(page):
     assert "numpy 2.4.6" in text
     assert "arXiv:2402.06963" in text
     assert "paper 1532.5 ± 27.8" not in text, "the paper played more rounds"
-    assert page.stat().st_size < 3_000_000
+    assert page.stat().st_size < 1_300_000
 
 
 def test_every_chart_is_drawn_without_complaint(page, browser):
@@ -113,16 +116,45 @@ def test_page_fits_a_phone(page, browser):
         browser.resize(1280, 900)
 
 
+def test_long_names_leave_the_charts_their_width_on_a_phone(tmp_path, browser):
+    agents = [
+        "an agent with a very long name indeed " * 4,
+        "x" * 200,
+        *(f"agent {place}" for place in range(9)),
+    ]
+    for place, agent in enumerate(agents):
+        spec = spec_of(agent, "a problem with a long name " * 4, 0, 30 if place else 60)
+        write_record(make_record(spec, zeros(spec["rounds"])), tmp_path)
+    browser.resize(390, 800)
+    try:
+        open_page(browser, write_page(tmp_path, tmp_path / "report.html"))
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+        plots = "[...document.querySelectorAll('#regret-curves-0 .mark-group .background')]"
+        assert browser.evaluate(f"{plots}[0].getBoundingClientRect().width") > 200
+    finally:
+        browser.resize(1280, 900)
+
+
 def test_names_cannot_break_the_page(tmp_path, browser):
-    name = '</script><b>it\'s {{title}} \\ "bad"</b><!--'
-    spec = spec_of("A", "adult", 0, 30) | {"agent": {"name": name}, "study": "<i>&"}
-    write_record(make_record(spec, zeros(30), note="<script>fail()</script>"), tmp_path)
-    merge_plan(tmp_path, [plan_row(spec)])
-    open_page(browser, write_page(tmp_path, tmp_path / "report.html"))
+    name = '</script><b>it\'s {{ title }} {% raw %} \\ "bad"</b><!--'
+    for problem in range(6):
+        environment = {"name": f"{name} {problem}", "class": name}
+        spec = spec_of(name, environment["name"], 0, 30) | {"environment": environment, "study": "<i>&"}
+        record = make_record(spec, zeros(30), note="<script>fail()</script>")
+        record.provenance["unit"] = "<b>'\"s"
+        write_record(record, tmp_path)
+        merge_plan(tmp_path, [plan_row(spec)])
+    results = read_results(tmp_path)
+    titles = results.plan.with_columns(title=pl.lit(name), source=pl.lit(name))
+    file = write_page(replace(results, plan=titles), tmp_path / "report.html")
+    open_page(browser, file)
+    assert browser.evaluate("document.querySelector('h1').textContent") == name
     assert browser.evaluate("document.querySelector('.legend button').dataset.agent") == name
-    assert browser.evaluate("document.querySelectorAll('b').length") == 1, (
-        "the best is bold, and nothing else"
-    )
+    bold = browser.evaluate("document.querySelectorAll('b').length")
+    assert bold == 6, "the best of each problem is bold, and nothing else"
+    assert browser.evaluate("document.querySelectorAll('#regret-by-problem-1 .mark-symbol path').length") == 6
+    axis = "[...document.querySelectorAll('#final-regret-0 text')].map(t => t.textContent)"
+    assert "final regret (<b>'\"s)" in browser.evaluate(axis)
     browser.click(".legend button")
     browser.wait_for("document.querySelectorAll('#regret-curves-0 .mark-line path').length == 0")
     assert [text for text in browser.complaints() if "Infinite extent" not in text] == []

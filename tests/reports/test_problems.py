@@ -1,10 +1,11 @@
 import polars as pl
 import pytest
-from reports.made import make_record, plan_row, spec_of
+from reports.invented import make_record, plan_row, spec_of
 
 from treebandit.experiments.records import merge_plan, write_record
 from treebandit.reports.figures import figures, write_figures
-from treebandit.reports.problems import LEAST_PROBLEMS, by_problem, problem_specs
+from treebandit.reports.page import write_page
+from treebandit.reports.problems import LEAST_PROBLEMS, by_problem
 from treebandit.reports.summary import read_results
 
 PAIRS = {f"pair-{place:02}": float(place) for place in range(1, LEAST_PROBLEMS + 1)}
@@ -32,22 +33,37 @@ def test_means_over_seeds_and_the_most_common_family(tmp_path):
     assert frame.filter(family="navigation")["main"].to_list() == [False] * 4
 
 
+def specs_of(results, *, page=False):
+    (figure,) = (each for each in figures(results, page=page) if each.name == "regret-by-problem")
+    return [panel.to_dict() for panel in figure.panels]
+
+
 def test_bars_are_means_of_the_common_family_alone(tmp_path):
-    runs = write(tmp_path, PAIRS | {"navigation-1": 5000.0}).runs
-    (title, _, agents), (_, _, problems) = problem_specs(runs, page=False)
-    assert title == f"by agent; bars: mean over the {LEAST_PROBLEMS} problems named pair"
-    means = {row["agent"]: row["regret"] for row in agents["layer"][1]["data"]["values"]}
+    agents, problems = specs_of(write(tmp_path, PAIRS | {"navigation-1": 5000.0}))
+    assert (
+        " ".join(agents["title"]["text"])
+        == f"by agent; bars: mean over the {LEAST_PROBLEMS} problems named pair"
+    )
+    bars = agents["datasets"][agents["layer"][1]["data"]["name"]]
+    means = {row["agent"]: row["regret"] for row in pl.read_csv(bars.encode()).to_dicts()}
     usual = sum(PAIRS.values()) / len(PAIRS)
     assert means == pytest.approx({"TETS-RF": usual, "LinUCB": 3 * usual})
-    order = problems["layer"][0]["encoding"]["y"]["sort"]
-    assert order == ["navigation-1", *PAIRS]
-    assert problems["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
+    encoding = problems["layer"][0]["encoding"]
+    assert encoding["y"]["sort"] == ["navigation-1", *PAIRS]
+    assert encoding["x"]["scale"]["type"] == "log"
 
 
 def test_few_problems_have_no_such_figure(tmp_path):
     results = write(tmp_path, dict(list(PAIRS.items())[1:]))
-    assert problem_specs(results.runs, page=False) == []
-    assert "regret-by-problem" not in figures(results)
+    assert "regret-by-problem" not in {figure.name for figure in figures(results)}
+
+
+def test_the_page_has_it_too_and_its_panels_follow_the_legend(tmp_path):
+    results = write(tmp_path / "records", PAIRS)
+    for spec in specs_of(results, page=True):
+        assert {param["name"] for param in spec["params"]} == {"hidden", "focus"}
+    text = write_page(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'id="regret-by-problem-1"' in text
 
 
 def test_problems_of_other_lengths_are_left_out(tmp_path):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from reports.driven import TOWN, drive
-from reports.made import write_paper_like
+from reports.invented import write_paper_like
 
 from treebandit.environments import Navigation
 from treebandit.environments.navigation import FINAL_TIME

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from reports.made import make_record, plan_row, spec_of, write_paper_like, write_varied
+from reports.invented import make_record, plan_row, spec_of, write_paper_like, write_varied
 from scipy import stats
 
 from treebandit.errors import SavedFileError
@@ -81,7 +81,7 @@ def test_runs_of_other_lengths_are_not_mixed(tmp_path):
     assert frame["best"].all()
 
 
-def test_agents_of_one_name_and_other_settings_are_told_apart(tmp_path):
+def test_agents_of_one_name_and_other_settings_are_kept_apart(tmp_path):
     write_finals(tmp_path, {"A": [10.0, 11.0], "B": [5.0, 6.0]}, study="first", depth=3)
     write_finals(tmp_path, {"A": [30.0, 31.0]}, study="second", depth=9)
     frame = summarise(tmp_path)
@@ -89,13 +89,13 @@ def test_agents_of_one_name_and_other_settings_are_told_apart(tmp_path):
     assert row_of(frame, agent="A (second)")["regret_mean"] == pytest.approx(30.5)
 
 
-def test_runs_that_no_study_asks_for_are_left_out_and_told(tmp_path):
+def test_runs_that_no_study_asks_for_are_left_out_and_counted(tmp_path):
     write_finals(tmp_path, {"A": [10.0, 11.0]}, depth=3)
     write_finals(tmp_path, {"A": [20.0, 21.0]}, depth=9)
     results = read_results(tmp_path)
     assert summarise(results)["regret_mean"].to_list() == pytest.approx([20.5])
     assert "2 of 2 runs" in results.progress()
-    assert "2 runs of earlier settings are left out" in results.progress()
+    assert "Left out, since the study now asks for other settings: 2." in results.progress()
 
 
 def test_unfinished_study_says_how_far_it_is(tmp_path):

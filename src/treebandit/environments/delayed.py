@@ -40,6 +40,11 @@ class Delayed(OneRoundAtATime):
         return horizon
 
     @property
+    def unit(self) -> str:
+        """The unit of rewards and regret; "" where the environment names none."""
+        return str(optional(self.environment, "unit", ""))
+
+    @property
     def columns(self) -> Columns:
         """What the columns of the contexts are."""
         columns: Columns = self.environment.columns  # type: ignore[attr-defined]

@@ -49,6 +49,8 @@ class Navigation(OneRoundAtATime):
     interval: minutes of such an interval.
     """
 
+    unit = "s"
+
     start: str
     end: str
     roads: str | RoadNetwork | None = field(default=None, kw_only=True)

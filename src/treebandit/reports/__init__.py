@@ -1,4 +1,4 @@
-"""What was found: the table, the figures and the page of a folder of records."""
+"""The table, the figures and the page of a folder of records."""
 
 from treebandit.registry import exports
 

@@ -7,4 +7,4 @@ from treebandit.reports.summary import Results as Results
 from treebandit.reports.summary import as_json as as_json
 from treebandit.reports.summary import read_results as read_results
 from treebandit.reports.summary import summarise as summarise
-from treebandit.reports.table import print_table as print_table
+from treebandit.reports.terminal import print_table as print_table

@@ -9,9 +9,8 @@ from itertools import pairwise
 import polars as pl
 
 PARTS = ("choosing", "learning", "rebuilding")
-# Beyond this ratio of the greatest to the least regret a linear axis flattens all but the worst.
-LOG_RATIO = 20.0
-CURVE_POINTS = 200
+#: Rounds drawn of one curve, at most and at least; and of all curves of a page that is to stay small.
+MOST_POINTS, LEAST_POINTS, ALL_POINTS = 200, 60, 9000
 SHIFTED_SHARE = 0.55
 
 
@@ -26,13 +25,18 @@ def in_panel(frame: pl.DataFrame, environment: str, rounds: int) -> pl.DataFrame
     return frame.filter(pl.col("environment") == environment, pl.col("rounds") == rounds)
 
 
-def curves(runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int = CURVE_POINTS) -> pl.DataFrame:
+def curves(runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int | None = None) -> pl.DataFrame:
     """Mean and sd of the cumulative regret over the seeds, at no more than `points` rounds per curve.
+
+    By default there are 200 points per curve, and fewer where there are many curves.
 
     Columns: agent, environment, rounds (of the panel), round, seeds, mean, sd, low, high; low and high are mean ∓ sd.
     """
-    told = runs.filter(pl.col("varied").is_null()).select("run_id", "agent", "environment", "rounds")
-    lengths = told["rounds"].unique().to_list()
+    plain = runs.filter(pl.col("varied").is_null()).select("run_id", "agent", "environment", "rounds")
+    lengths = plain["rounds"].unique().to_list()
+    if points is None:
+        several = plain.select("agent", "environment", "rounds").n_unique()
+        points = max(LEAST_POINTS, min(MOST_POINTS, ALL_POINTS // several))
     kept = pl.DataFrame(
         [(length, place) for length in lengths for place in _spread(length, points)],
         schema={"rounds": pl.Int64, "round": rounds.schema["round"]},
@@ -40,7 +44,7 @@ def curves(runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int = CURVE_POIN
     )
     thinned = rounds.filter(pl.col("round").is_in(kept["round"].unique().implode()))
     return (
-        thinned.join(told, on="run_id")
+        thinned.join(plain, on="run_id")
         .join(kept, on=["rounds", "round"], how="semi")
         .group_by("agent", "environment", "rounds", "round")
         .agg(
@@ -52,15 +56,15 @@ def curves(runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int = CURVE_POIN
             (pl.col("mean") - pl.col("sd")).clip(0.0).alias("low"),
             (pl.col("mean") + pl.col("sd")).alias("high"),
         )
-        .join(_homes(told), on=["agent", "environment", "rounds"])
-        .with_columns(pl.col("home").alias("rounds"))
-        .drop("home")
+        .join(_panel_rounds(plain), on=["agent", "environment", "rounds"])
+        .drop("rounds")
+        .rename({"panel": "rounds"})
         .sort("environment", "rounds", "agent", "round")
     )
 
 
-def _homes(runs: pl.DataFrame) -> pl.DataFrame:
-    """In which panel (`home`, a number of rounds) the curves of so many rounds are drawn.
+def _panel_rounds(runs: pl.DataFrame) -> pl.DataFrame:
+    """In which panel (`panel`, a number of rounds) the curves of so many rounds are drawn.
 
     An agent whose longest runs are shorter than the others' joins them there, and its curve ends early.
     """
@@ -68,8 +72,8 @@ def _homes(runs: pl.DataFrame) -> pl.DataFrame:
         pl.col("rounds").max().over("environment"),
         pl.col("rounds").max().over("environment", "agent"),
     )
-    home = pl.when(pl.col("rounds") == mine).then(most).otherwise(pl.col("rounds"))
-    return runs.select("agent", "environment", "rounds", home.alias("home")).unique()
+    panel = pl.when(pl.col("rounds") == mine).then(most).otherwise(pl.col("rounds"))
+    return runs.select("agent", "environment", "rounds", panel.alias("panel")).unique()
 
 
 def odd_ones(curves: pl.DataFrame, rounds: int) -> list[str]:
@@ -81,9 +85,13 @@ def odd_ones(curves: pl.DataFrame, rounds: int) -> list[str]:
         if (end, seeds) != (rounds, usual):
             groups.setdefault((end, seeds), []).append(agent)
     return [
-        f"{', '.join(names)}: {end:,} rounds, {seeds} seed{'s' * (seeds > 1)}"
+        f"{_first_few(names)}: {end:,} rounds, {seeds} seed{'s' * (seeds > 1)}"
         for (end, seeds), names in groups.items()
     ]
+
+
+def _first_few(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def with_band(summary: pl.DataFrame) -> pl.DataFrame:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 SOLID: tuple[int, ...] = ()
 DASHED = (7, 3)
 DOTTED = (2, 2)
 DASH_DOT = (9, 3, 2, 3)
-SPARSE = (1, 4)
+SPARSE = (4, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,9 @@ class Look:
     kind: str
 
 
-# The kind of agent is told by the line and the colour by the name, so that within one kind of line at most
-# five colours must be told apart: they are taken from Okabe and Ito, and Tol, and differ in lightness too.
-_LOOKS = {
+# The line shows the kind of agent and the colour its name, so that within one kind of line at most five
+# colours must be distinguished: they are taken from Okabe and Ito, and Tol, and differ in lightness too.
+LOOKS = {
     "treebandit": Look("#CC3377", SOLID, "tree ensemble"),
     "TEUCB-XGBoost": Look("#0072B2", SOLID, "tree ensemble"),
     "TETS-XGBoost": Look("#56B4E9", SOLID, "tree ensemble"),
@@ -39,7 +40,11 @@ _LOOKS = {
     "Greedy-XGBoost": Look("#4B8B2B", SPARSE, "other"),
     "Uniform": Look("#8C6D4F", SPARSE, "other"),
 }
-_SPARE = ("#4477AA", "#EE6677", "#228833", "#B8A11F", "#3CA6C4", "#AA3377", "#8C6D4F", "#7A72C9")
+#: For all other names: at least 25 units of CIELAB from every colour above and from each other.
+SPARE = (
+    "#6677FF", "#FF4455", "#FF9988", "#FF77EE", "#00CC66", "#AAAAFF",
+    "#AA4433", "#996600", "#995566", "#DDAA66", "#AABB77", "#008899",
+)  # fmt: skip
 _KINDS = {
     ("TEUCB", "TETS"): (SOLID, "tree ensemble"),
     ("TreeBootstrap", "BanditForest"): (DASHED, "tree bootstrap"),
@@ -48,18 +53,31 @@ _KINDS = {
 }
 
 
-def look(agent: str) -> Look:
-    """The look of an agent; an unknown name gets a colour that depends on the name alone."""
-    if agent in _LOOKS:
-        return _LOOKS[agent]
-    number = int.from_bytes(hashlib.sha256(agent.encode()).digest()[:4], "big")
-    dashes, kind = next(
-        (drawn for starts, drawn in _KINDS.items() if agent.startswith(starts)), (SPARSE, "other")
-    )
-    return Look(_SPARE[number % len(_SPARE)], dashes, kind)
+def looks(agents: Iterable[str]) -> dict[str, Look]:
+    """The look of each agent, in reading order; no two share a colour unless there are too many for that.
+
+    A name without a look of its own gets a spare colour that its name decides, or the next one that is free.
+    """
+    found: dict[str, Look] = {}
+    free: list[str] = []
+    for agent in in_order(agents):
+        if agent in LOOKS:
+            found[agent] = LOOKS[agent]
+            continue
+        free = free or list(SPARE)
+        place = int.from_bytes(hashlib.sha256(agent.encode()).digest()[:4], "big") % len(SPARE)
+        colour = next(each for each in (*SPARE[place:], *SPARE[:place]) if each in free)
+        free.remove(colour)
+        found[agent] = Look(colour, *_kind(agent))
+    return found
 
 
-def in_order(agents: list[str]) -> list[str]:
+def in_order(agents: Iterable[str]) -> list[str]:
     """Agents in the order of every table and legend: those known here first, then the others by name."""
-    known = {name: place for place, name in enumerate(_LOOKS)}
+    known = {name: place for place, name in enumerate(LOOKS)}
     return sorted(set(agents), key=lambda name: (known.get(name, len(known)), name))
+
+
+def _kind(agent: str) -> tuple[tuple[int, ...], str]:
+    kinds = (drawn for starts, drawn in _KINDS.items() if agent.startswith(starts))
+    return next(kinds, (SPARSE, "other"))

@@ -1,36 +1,40 @@
-"""Regret problem by problem, for folders with many of them: two charts as Vega-Lite specs."""
+"""Regret problem by problem, for folders with many of them: a panel by agent and a panel by problem."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+import altair as alt
 import polars as pl
 
-from treebandit.reports.frames import LOG_RATIO
-from treebandit.reports.palette import in_order, look
+from treebandit.reports.charts import Figure, Style, agent_rows, tooltip
+from treebandit.reports.palette import in_order
 
 #: With fewer problems than this the other figures say it all.
 LEAST_PROBLEMS = 6
 _ROW = 17
-Spec = dict[str, Any]
+_SHAPES = ("circle", "diamond", "triangle-up", "square")
+_TEXT = (
+    "Each dot is one problem, the mean of its seeds. Left the agents, where the bar is the mean over the problems "
+    "of the most common kind (the same name but for the number); right the problems, the hardest last."
+)
 
 
-def problem_specs(runs: pl.DataFrame, *, page: bool) -> list[tuple[str, int, Spec]]:
-    """A panel with a row per agent and one with a row per problem, each as title, height and spec.
-
-    Only problems of the most common number of rounds are shown; none where few of them are of one kind.
-    """
+def problem_figures(runs: pl.DataFrame, style: Style) -> list[Figure]:
+    """One figure; none where few problems are of one kind."""
     frame = by_problem(runs)
     if frame.filter("main")["environment"].n_unique() < LEAST_PROBLEMS:
         return []
-    return [_agents_panel(frame, page=page), _problems_panel(frame, page=page)]
+    panels = [_by_agent(frame, style), _by_problem(frame, style)]
+    return [Figure("regret-by-problem", "Final regret of each problem", _TEXT, panels)]
 
 
 def by_problem(runs: pl.DataFrame) -> pl.DataFrame:
     """Mean final regret over the seeds: agent, environment, family, regret, seeds, main.
 
     family: the environment's name without the number at its end; main: whether it is the most common family.
+    Only problems of the most common number of rounds are in it.
     """
     usual = runs.unique(["environment", "rounds"])["rounds"].mode(maintain_order=True).max()
     family = pl.col("environment").map_elements(_family, return_dtype=pl.String)
@@ -49,94 +53,47 @@ def _family(environment: str) -> str:
     return re.sub(r"[-_ ]*\d+$", "", environment) or environment
 
 
-def _agents_panel(frame: pl.DataFrame, *, page: bool) -> tuple[str, int, Spec]:
-    agents = in_order(frame["agent"].to_list())
-    rows = {"field": "agent", "type": "nominal", "sort": agents, "title": None, "axis": {"labelLimit": 200}}
-    main = frame.filter("main")
-    means = main.group_by("agent").agg(pl.col("regret").mean(), pl.len().alias("problems")).sort("agent")
-    shown = _shown(frame, agents, page=page)
-    points = shown | {
-        "mark": {"type": "point", "filled": True, "size": 45},
-        "encoding": shown["encoding"] | {"y": rows, "x": _regret_axis(frame), "shape": _shapes(frame)},
-    }
-    bars = {
-        "data": {"values": means.to_dicts()},
-        "mark": {"type": "tick", "thickness": 3, "size": 22},
-        "encoding": {"y": rows, "x": _regret_axis(frame), "color": _colours(agents, legend=False)},
-    } | _filtered(page)
-    family, count = main["family"][0], main["environment"].n_unique()
-    title = f"by agent; bars: mean over the {count} problems named {family}"
-    return title, 34 * len(agents), {"layer": [points, bars]}
-
-
-def _problems_panel(frame: pl.DataFrame, *, page: bool) -> tuple[str, int, Spec]:
-    agents = in_order(frame["agent"].to_list())
-    order = frame.group_by("environment", "main").agg(pl.col("regret").mean()).sort("main", "regret")
-    rows = {
-        "field": "environment",
-        "type": "nominal",
-        "sort": order["environment"].to_list(),
-        "title": None,
-        "axis": {"labelLimit": 200, "grid": True},
-    }
-    shown = _shown(frame, agents, page=page)
-    colours = _colours(agents, legend=not page)
-    encoding = shown["encoding"] | {"y": rows, "x": _regret_axis(frame), "color": colours}
-    points = shown | {"mark": {"type": "point", "filled": True, "size": 45}, "encoding": encoding}
-    return "by problem", _ROW * order.height, {"layer": [points]}
-
-
-def _shown(frame: pl.DataFrame, agents: list[str], *, page: bool) -> Spec:
-    """One dot for each agent and problem."""
-    told = [
-        {"field": name, "type": kind, "format": ",.4~g"}
-        if kind == "quantitative"
-        else {"field": name, "type": kind}
-        for name, kind in (
-            ("agent", "nominal"),
-            ("environment", "nominal"),
-            ("regret", "quantitative"),
-            ("seeds", "quantitative"),
-        )
-    ]
-    strength: Any = {"value": 0.75}
-    if page:
-        test = "focus == '' || focus == datum.agent"
-        strength = {"condition": {"test": test, "value": 0.75}, "value": 0.1}
-    encoding = {"color": _colours(agents, legend=False), "opacity": strength, "tooltip": told}
-    return {"data": {"values": frame.to_dicts()}, "encoding": encoding} | _filtered(page)
-
-
-def _filtered(page: bool) -> Spec:
-    return {"transform": [{"filter": "indexof(hidden, datum.agent) < 0"}]} if page else {}
-
-
-def _regret_axis(frame: pl.DataFrame) -> Spec:
-    least, most = frame["regret"].min(), frame["regret"].max()
-    assert isinstance(least, float)
-    assert isinstance(most, float)
-    log = 0 < LOG_RATIO * least < most
-    scale = {"type": "log", "nice": False} if log else {"zero": False}
-    title = "final regret (log scale)" if log else "final regret"
-    return {
-        "field": "regret",
-        "type": "quantitative",
-        "title": title,
-        "scale": scale,
-        "axis": {"tickCount": 5},
-    }
-
-
-def _colours(agents: list[str], *, legend: bool) -> Spec:
-    scale = {"domain": agents, "range": [look(agent).colour for agent in agents]}
-    key = {"symbolType": "circle", "symbolOpacity": 1} if legend else None
-    return {"field": "agent", "type": "nominal", "title": None, "scale": scale, "legend": key}
-
-
-def _shapes(frame: pl.DataFrame) -> Spec:
-    """Dots for the most common kind of problem, diamonds for the others."""
+def _by_agent(frame: pl.DataFrame, style: Style) -> Any:
+    agents, main = in_order(frame["agent"]), frame.filter("main")
+    means = main.group_by("agent", maintain_order=True).agg(pl.col("regret").mean())
+    rows, x = agent_rows(agents), _regret(frame, style)
     families = frame.unique("family").sort("main", "family", descending=[True, False])["family"].to_list()
-    shapes = ["circle", *["diamond", "triangle-up", "square"] * len(families)][: len(families)]
-    key = {"orient": "top"} if len(families) > 1 else None
-    scale = {"domain": families, "range": shapes}
-    return {"field": "family", "type": "nominal", "title": None, "scale": scale, "legend": key}
+    # Circles for the most common family; the other shapes take turns.
+    others = [_SHAPES[1 + place % 3] for place in range(len(families) - 1)]
+    shapes = alt.Shape(
+        "family:N",
+        title=None,
+        scale=alt.Scale(domain=families, range=[_SHAPES[0], *others]),
+        legend=alt.Legend(orient="top") if others else None,
+    )
+    dots = _dots(frame, agents, style).encode(y=rows, x=x, shape=shapes)
+    bars = style.chart(means, agents).mark_tick(thickness=3, size=22).encode(y=rows, x=x)
+    count, family = main["environment"].n_unique(), main["family"][0]
+    title = f"by agent; bars: mean over the {count} problems named {family}"
+    return style.panel(alt.layer(dots, bars), title, height=34 * len(agents))
+
+
+def _by_problem(frame: pl.DataFrame, style: Style) -> Any:
+    agents = in_order(frame["agent"])
+    order = frame.group_by("environment", "main").agg(pl.col("regret").mean())
+    order = order.sort("main", "regret", "environment")
+    axis = alt.Axis(labelLimit=200, grid=True)
+    rows = alt.Y("environment:N", sort=order["environment"].to_list(), title=None, axis=axis)
+    key = None if style.page else alt.Legend(symbolType="circle", symbolOpacity=1)
+    dots = _dots(frame, agents, style).encode(
+        y=rows, x=_regret(frame, style), color=style.colours(agents, legend=key)
+    )
+    return style.panel(alt.layer(dots), "by problem", height=_ROW * order.height)
+
+
+def _dots(frame: pl.DataFrame, agents: list[str], style: Style) -> Any:
+    """One dot for each agent and problem."""
+    shown = tooltip("agent", "environment", regret="final regret", seeds="seeds")
+    dots = style.chart(frame, agents).mark_point(filled=True, size=45)
+    return dots.encode(opacity=style.opacity(0.75), tooltip=shown)
+
+
+def _regret(frame: pl.DataFrame, style: Style) -> Any:
+    main = frame.filter("main")["environment"][0]
+    scale, title = style.regret(frame, main, mean="regret", least="regret")
+    return alt.X("regret:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5, labelFlush=False))

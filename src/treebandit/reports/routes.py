@@ -13,7 +13,7 @@ import polars as pl
 from treebandit.core import Floats
 from treebandit.environments.navigation import FINAL_TIME, Navigation
 from treebandit.environments.travel_times import DAY
-from treebandit.errors import InputError, RoadsError, StudyError
+from treebandit.errors import RoadsError, TreebanditError
 from treebandit.experiments.build import build_environment
 from treebandit.experiments.records import read_record, record_path
 from treebandit.reports.palette import in_order
@@ -61,28 +61,27 @@ class RouteMap:
 
 
 def route_maps(results: Results) -> tuple[list[RouteMap], list[str]]:
-    """A map for each navigation problem of a folder, and sentences that tell which could not be drawn and why."""
+    """A map for each navigation problem of a folder, and sentences on those that could not be drawn."""
     groups = dict(_problems(results.runs))
     maps: list[RouteMap] = []
-    troubles: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for name, runs in groups.items():
         if len(maps) == MOST_MAPS:
             break
         try:
             maps.append(_route_map(results, name, runs))
-        except (RoadsError, InputError, StudyError) as error:
-            troubles.setdefault(str(error), name)
-    told = [f"No map of {name}: {trouble}." for trouble, name in troubles.items()]
+        except TreebanditError as error:
+            failed.setdefault(str(error), name)
+    sentences = [f"No map of {name}: {reason}." for reason, name in failed.items()]
     if len(maps) == MOST_MAPS < len(groups):
-        told.append(f"Maps are drawn of the first {MOST_MAPS} of {len(groups)} problems.")
-    return maps, told
+        sentences.append(f"Maps are drawn of the first {MOST_MAPS} of {len(groups)} problems.")
+    return maps, sentences
 
 
 def _problems(runs: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """The runs of each navigation problem by its name, none of them varied."""
-    for (name,), group in runs.filter(pl.col("varied").is_null()).group_by(
-        "environment", maintain_order=True
-    ):
+    plain = runs.filter(pl.col("varied").is_null())
+    for (name,), group in plain.group_by("environment", maintain_order=True):
         if _table(group).get("class") == Navigation.__name__:
             yield str(name), group
 
@@ -109,10 +108,10 @@ def _drive(results: Results, agent: str, runs: pl.DataFrame, edges: int) -> Driv
     times, estimates = np.zeros(edges), []
     for run_id in own["run_id"]:
         record = read_record(record_path(results.folder, run_id))
-        driven = record.frame["arms"].explode().to_numpy()
-        if driven.max() >= edges:
+        driven = record.frame["arms"].explode().drop_nulls().to_numpy()
+        if len(strange := driven[(driven < 0) | (driven >= edges)]):
             raise RoadsError(
-                f"run {run_id} drove on edge {driven.max()}, but this road network has {edges}; "
+                f"run {run_id} drove on edge {strange[0]}, but this road network has {edges}; "
                 "point TREEBANDIT_ROADS or --roads to the one that the run was played on"
             )
         times += np.bincount(driven, minlength=edges)

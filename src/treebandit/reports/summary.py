@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from scipy.special import stdtrit
 
+from treebandit import environments
 from treebandit.errors import SavedFileError
 from treebandit.experiments.records import load_plan, load_runs
 from treebandit.reports.palette import in_order
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from treebandit.reports.routes import RouteMap
 
 CONFIDENCE = 0.95
-#: Of two seeds nothing can be told: Student's factor is 12.7 there, and everything would be a tie.
+#: Two seeds show nothing: Student's factor is 12.7 there, and everything would be a tie.
 LEAST_SHARED = 3
+#: Unit of the regret where neither record nor class name one.
+UNIT = "units of reward"
+LONGEST_UNIT = 30
+_NAMES = ["agent", "environment", "varied", "value"]
 GROUP = ["agent", "environment", "rounds", "varied", "value"]
 #: Within these, agents (and values of a varied parameter) are ranked against each other.
 CONTEST = ["environment", "rounds", "varied"]
@@ -36,14 +41,14 @@ class Results:
     """What a folder of records holds, and how much of what was asked for that is.
 
     runs: one row per finished run that counts, as `load_runs` gives them.
-    plan: one row per run asked for; empty where the folder has no study.json.
-    stale: finished runs left out, because the study now asks for other settings.
+    plan: one row per run asked for; empty where the folder has none.
+    left_out: how many finished runs do not count, because the study now asks for other settings.
     """
 
     folder: Path
     runs: pl.DataFrame
     plan: pl.DataFrame
-    stale: int = 0
+    left_out: int = 0
 
     @property
     def expected(self) -> int:
@@ -56,10 +61,20 @@ class Results:
         return (
             self.plan.unique("run_id")
             .join(self.runs, on="run_id", how="anti")
-            .group_by("agent", "environment", "varied", "value")
+            .group_by(_NAMES)
             .agg(pl.len().alias("runs"))
-            .sort("agent", "environment", "varied", "value")
+            .sort(_NAMES)
         )
+
+    @property
+    def stale(self) -> int:
+        """How many of the runs were played by other code than that of today."""
+        return int(self.runs["stale"].sum()) if "stale" in self.runs.columns else 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs asked for are there, played by the code of today."""
+        return self.runs.height >= self.expected and not self.stale
 
     @cached_property
     def maps(self) -> tuple[list[RouteMap], list[str]]:
@@ -68,13 +83,24 @@ class Results:
 
         return route_maps(self)
 
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The unit of the regret on each problem: what its records or its class say, else that of rewards."""
+        firsts = self.runs.unique("environment", maintain_order=True)
+        return {
+            name: _unit(json.loads(spec)["environment"], json.loads(provenance))
+            for name, spec, provenance in firsts.select("environment", "spec", "provenance").iter_rows()
+        }
+
     def progress(self) -> str:
-        """How far the study is, as one sentence."""
+        """How far the study is, in a sentence or two."""
         done, expected = self.runs.height, self.expected
         text = f"{done:,} of {expected:,} runs are finished"
         text += "; means are of those so far." if done < expected else "."
+        if self.left_out:
+            text += f" Left out, since the study now asks for other settings: {self.left_out:,}."
         if self.stale:
-            text += f" {self.stale:,} runs of earlier settings are left out."
+            text += f" Stale, since other code played them: {self.stale:,}; run the study with --again."
         return text
 
 
@@ -83,8 +109,25 @@ def read_results(folder: str | Path) -> Results:
     runs = load_runs(folder)
     if runs.is_empty():
         raise SavedFileError(f"no finished run in {folder}; run: treebandit run quick --into {folder}")
-    wanted = runs.filter(pl.col("planned"))
-    return Results(Path(folder), _told_apart(wanted), load_plan(folder), runs.height - wanted.height)
+    wanted = _printable(runs.filter(pl.col("planned")))
+    plan = _printable(load_plan(folder))
+    return Results(Path(folder), _separated(wanted), plan, runs.height - wanted.height)
+
+
+def _printable(frame: pl.DataFrame) -> pl.DataFrame:
+    """Names without line breaks and control characters, which could write anywhere on a terminal."""
+    names = [name for name in ("study", *_NAMES, "note") if name in frame.columns]
+    return frame.with_columns(
+        pl.col(names).str.replace_all(r"[\p{C}\p{Zl}\p{Zp}]", "\N{REPLACEMENT CHARACTER}")
+    )
+
+
+def _unit(environment: dict[str, Any], provenance: dict[str, Any]) -> str:
+    given, kind = provenance.get("unit"), environment.get("class")
+    if isinstance(given, str) and given.isprintable() and 0 < len(given) <= LONGEST_UNIT:
+        return given
+    shipped = getattr(environments, kind) if kind in environments.__all__ else None
+    return str(getattr(shipped, "unit", UNIT))
 
 
 def summarise(source: str | Path | Results) -> pl.DataFrame:
@@ -123,8 +166,8 @@ def _plain(cell: Any) -> Any:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def _told_apart(runs: pl.DataFrame) -> pl.DataFrame:
-    """Rename agents that share a name but not their settings, so that nobody averages over them."""
+def _separated(runs: pl.DataFrame) -> pl.DataFrame:
+    """Rename agents that share a name but not their settings, so that no mean mixes them."""
     settings = pl.col("spec").map_elements(_settings, return_dtype=pl.String)
     runs = runs.with_columns(settings.alias("settings"))
     several = pl.col("settings").n_unique().over(GROUP) > 1

@@ -1,18 +1,20 @@
 "use strict";
 (async () => {
-  const panels = JSON.parse(document.getElementById("panels").textContent);
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const specs = read("specs");
+  const datasets = read("datasets");
   const buttons = [...document.querySelectorAll(".legend button[data-agent]")];
   const all = document.querySelector(".legend .all");
   const views = [];
   const hidden = new Set();
 
-  const tell = (signal, value) => Promise.all(views.map((view) => view.signal(signal, value).runAsync()));
+  const signal = (name, value) => Promise.all(views.map((view) => view.signal(name, value).runAsync()));
 
   const show = () => {
     for (const button of buttons) button.setAttribute("aria-pressed", String(!hidden.has(button.dataset.agent)));
     all.hidden = hidden.size === 0;
-    for (const map of document.querySelectorAll("[data-map-agent]")) map.hidden = hidden.has(map.dataset.mapAgent);
-    return tell("hidden", [...hidden]);
+    for (const chart of document.querySelectorAll("[data-owner]")) chart.hidden = hidden.has(chart.dataset.owner);
+    return signal("hidden", [...hidden]);
   };
 
   for (const button of buttons) {
@@ -21,8 +23,8 @@
       if (!hidden.delete(agent)) hidden.add(agent);
       show();
     });
-    button.addEventListener("mouseenter", () => tell("focus", hidden.has(agent) ? "" : agent));
-    button.addEventListener("mouseleave", () => tell("focus", ""));
+    button.addEventListener("mouseenter", () => signal("focus", hidden.has(agent) ? "" : agent));
+    button.addEventListener("mouseleave", () => signal("focus", ""));
   }
   all.addEventListener("click", () => { hidden.clear(); show(); });
 
@@ -30,8 +32,8 @@
     renderer: "svg",
     actions: { export: true, source: false, compiled: false, editor: false },
   };
-  for (const [id, spec] of Object.entries(panels)) {
-    const drawn = await vegaEmbed(document.getElementById(id), spec, options);
+  for (const [id, spec] of Object.entries(specs)) {
+    const drawn = await vegaEmbed(document.getElementById(id), { ...spec, datasets }, options);
     views.push(drawn.view);
   }
   if (hidden.size) await show();

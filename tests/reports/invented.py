@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,7 @@ PAPER_ROUNDS = {"adult": 10_000, "magic": 10_000, "mushroom": 8_124, "shuttle": 
 def spec_of(agent, environment, seed, rounds, *, varied=None, value=None, study="made", **settings):
     kept = value if isinstance(value, str | None) else str(value)
     parts = (study, agent, environment, seed, rounds, varied, kept, *settings.values())
-    label = "-".join(str(part) for part in parts)
-    run_id = label.replace(" ", "_").replace(".", "p")
+    run_id = hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
     return {
         "run_id": run_id,
         "study": study,
