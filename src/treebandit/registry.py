@@ -70,7 +70,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "reports.paper": "paper_table",
         "reports.routes": "route_maps",
         "reports.summary": "Results as_json read_results summarise",
-        "reports.table": "print_table",
+        "reports.terminal": "print_table",
         "saving": "load",
         "trees.forest": "Forest TreeLearner",
         "trees.leaf_statistics": "LeafStatistics",

@@ -33,7 +33,8 @@ def spec_of(agent, environment, seed, rounds, *, varied=None, value=None, study=
 
 
 def plan_row(spec: dict[str, Any]) -> dict[str, Any]:
-    return spec | {"agent": spec["agent"]["name"], "environment": spec["environment"]["name"]}
+    names = {"agent": spec["agent"]["name"], "environment": spec["environment"]["name"]}
+    return spec | names | {"title": "", "source": ""}
 
 
 def make_record(spec: dict[str, Any], regret: np.ndarray, *, milliseconds=1.0, note="") -> RunRecord:

@@ -59,9 +59,9 @@ def test_a_record_that_names_a_class_has_nothing_imported_or_called(tmp_path, mo
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"start": 7}, "No map of town: start is 7"),
-        ({"end": None}, "No map of town: end is None"),
-        ({"sha256": [1]}, "No map of town: sha256 is [1]"),
+        ({"start": 7}, "No map of town: environment 'town': start is 7"),
+        ({"end": None}, "No map of town: environment 'town': end is None"),
+        ({"sha256": [1]}, "No map of town: environment 'town': sha256 is [1]"),
         ({"noise": {"class": "os:system"}}, "No map of town: environment 'town'"),
         ({"start": "nowhere"}, "No map of town: no node 'nowhere'"),
         ({"roads": "/no\0where"}, "No map of town: the road network"),
@@ -71,7 +71,7 @@ def test_what_cannot_be_mapped_is_a_sentence(tmp_path, changed, sentence):
     town = {"name": "town", "class": "Navigation", "start": "B2", "end": "K3", "roads": "small-town"}
     maps, (said,) = route_maps(write(tmp_path, town | changed))
     assert maps == []
-    assert said.startswith(sentence)
+    assert said.startswith(sentence), said
 
 
 @pytest.mark.parametrize("edge", [-1, 10_000])
@@ -83,11 +83,11 @@ def test_edges_that_the_network_lacks_are_a_sentence(tmp_path, edge):
     assert f"drove on edge {edge}" in said
 
 
-STRANGE = [
+NAMES = [
     "",
     " ",
     "\0",
-    "x" * 5000,
+    "x" * 300,
     "\u202eabc",
     "👨‍👩‍👧",
     "a\nb",
@@ -103,23 +103,27 @@ STRANGE = [
 ]
 
 
-@pytest.mark.parametrize("name", STRANGE)
-def test_any_name_is_shown_in_every_kind_of_report(tmp_path, name):
-    for seed in range(2):
+def test_any_name_is_shown_in_every_kind_of_report(tmp_path):
+    for name in NAMES:
         for value in (None, name):
-            varied = None if value is None else f"agent.{name}"
-            spec = spec_of(name, name, seed, 5, varied=varied, value=value, study=name)
+            varied = None if value is None else 'agent."\\'
+            spec = spec_of(
+                name, 'a\0"\\' if value is None else "b", 0, 5, varied=varied, value=value, study=name
+            )
             write_record(make_record(spec, np.ones(5), note=name), tmp_path / "records")
             merge_plan(tmp_path / "records", [plan_row(spec)])
     report_everything(tmp_path)
 
 
-@pytest.mark.parametrize("regret", [np.nan, np.inf, -np.inf, -1e308, 1e308, 5e-324, 0.0])
-def test_any_regret_is_shown_in_every_kind_of_report(tmp_path, regret):
-    for seed, each in enumerate([regret, regret, 1.0]):
-        for varied in (None, "agent.x"):
-            spec = spec_of("A", "p", seed, 5, varied=varied, value=None if varied is None else 1)
-            write_record(make_record(spec, np.full(5, each)), tmp_path / "records")
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_any_regret_is_shown_in_every_kind_of_report(tmp_path):
+    for problem in (np.nan, np.inf, -np.inf, -1e308, 1e308, 5e-324, 0.0):
+        for seed, regret in enumerate([problem, problem, 1.0]):
+            for varied in (None, "agent.x"):
+                spec = spec_of(
+                    "A", f"p {problem}", seed, 5, varied=varied, value=None if varied is None else 1
+                )
+                write_record(make_record(spec, np.full(5, regret)), tmp_path / "records")
     report_everything(tmp_path)
 
 

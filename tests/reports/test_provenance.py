@@ -1,12 +1,16 @@
+import html
+import re
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
 
 import polars as pl
 import pytest
 from reports.invented import make_record, plan_row, spec_of, write_paper_like
 
-from treebandit.experiments.records import merge_plan, write_record
-from treebandit.experiments.spec import load_study
+from treebandit.experiments.records import load_runs, merge_plan, write_record
+from treebandit.experiments.study_file import load_study
 from treebandit.reports.page import page
 from treebandit.reports.provenance import played_studies, provenance_rows
 from treebandit.reports.summary import Results, read_results
@@ -38,6 +42,28 @@ def test_the_page_shows_the_title_and_how_to_run_the_study_again(results):
     assert "<title>Offers &amp; shops</title>" in text
     assert "<h1>Offers &amp; shops</h1>" in text
     assert "<div>treebandit run studies/mine.toml --into &#39;my results-again&#39;" in text
+
+
+def test_the_printed_command_plays_the_same_runs_again(tmp_path):
+    (tmp_path / "my studies").mkdir()
+    (tmp_path / "my studies" / "offers.toml").write_text(
+        'title = "Offers [v2]"\nenvironments = ["magic", {name = "late", data = "magic", batch = 5}]\n'
+        'agents = ["Uniform"]\nrounds = 900\n'
+    )
+
+    def treebandit(*arguments):
+        command = [sys.executable, "-m", "treebandit", *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+
+    treebandit("run", "my studies/offers.toml", "--into", "first", "--seeds", "2", "--rounds", "8")
+    treebandit("report", "first", "--html", "report.html")
+    text = html.unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "<h1>Offers [v2]</h1>" in text
+    (printed,) = re.findall("<div>treebandit (run .*?)</div>", text)
+    treebandit(*shlex.split(printed))
+    first, again = (load_runs(tmp_path / folder) for folder in ("first", "first-again"))
+    assert first["run_id"].sort().to_list() == again["run_id"].sort().to_list()
+    assert first.height == 4
 
 
 def test_a_hostile_file_name_is_quoted(results):

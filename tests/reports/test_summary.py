@@ -1,13 +1,17 @@
 import json
+from io import StringIO
 
 import numpy as np
 import polars as pl
 import pytest
 from reports.invented import make_record, plan_row, spec_of, write_paper_like, write_varied
+from rich.console import Console
 from scipy import stats
 
 from treebandit.errors import SavedFileError
-from treebandit.experiments.records import merge_plan, write_record
+from treebandit.experiments.records import merge_plan, read_record, write_record
+from treebandit.reports import as_markdown, print_table
+from treebandit.reports.page import page
 from treebandit.reports.paper import paper_agents, paper_table
 from treebandit.reports.summary import as_json, read_results, summarise
 
@@ -96,6 +100,23 @@ def test_runs_that_no_study_asks_for_are_left_out_and_counted(tmp_path):
     assert summarise(results)["regret_mean"].to_list() == pytest.approx([20.5])
     assert "2 of 2 runs" in results.progress()
     assert "Left out, since the study now asks for other settings: 2." in results.progress()
+
+
+def test_runs_of_other_code_are_a_sentence_in_every_kind_of_report(tmp_path):
+    write_finals(tmp_path / "records", {"A": [10.0, 11.0], "B": [5.0]})
+    for file in sorted((tmp_path / "records").glob("*.parquet"))[:2]:
+        record = read_record(file)
+        record.provenance["treebandit"] = "0.0.1"
+        write_record(record, tmp_path / "records")
+    results = read_results(tmp_path / "records")
+    sentence = "2 of 3 runs are stale, made by other code (treebandit 0.0.1: 2)."
+    assert results.stale.startswith(sentence)
+    assert not results.complete
+    frame = summarise(results)
+    console = Console(file=StringIO(), width=400)
+    print_table(frame, console, results)
+    for text in (console.file.getvalue(), as_markdown(frame, results), page(results)):
+        assert sentence in text
 
 
 def test_unfinished_study_says_how_far_it_is(tmp_path):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from treebandit.cli.output import print_results, stale_line, writable_file, writable_folder
+from treebandit.cli.output import writable_file, writable_folder
 
 
 def report(
@@ -44,8 +44,8 @@ def report(
     elif markdown:
         typer.echo(reports.as_markdown(reports.summarise(results), results), nl=False)
     else:
-        print_results(results, Console())
-    lines = [stale_line(results)] if json or markdown else []
+        reports.print_table(reports.summarise(results), Console(), results)
+    lines = [results.stale] if json else []
     if page is not None:
         reports.write_page(results, page)
         lines.append(f"page: {page}")

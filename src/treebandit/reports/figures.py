@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def figures(results: Results, *, page: bool = False) -> list[Figure]:
     return _renamed(found)
 
 
+@cache
 def javascript() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, for a page that must work without a network."""
     return str(vl_convert.javascript_bundle(_GLOBALS, vl_version=_VERSION))

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from treebandit.experiments.spec import load_study, shipped_studies
+from treebandit.experiments.study_file import load_study, shipped_studies
 from treebandit.reports.palette import in_order
 from treebandit.reports.summary import Results
 from treebandit.reports.tables import seconds
@@ -36,9 +36,11 @@ def played_studies(results: Results) -> list[PlayedStudy]:
 def _played(name: str, results: Results) -> PlayedStudy:
     shipped = name in shipped_studies()
     plan = results.plan.filter(pl.col("study") == name)
-    titles, sources = (_texts(plan, column) for column in ("title", "source"))
+    titles, sources = (
+        list(filter(None, plan[column].unique(maintain_order=True))) for column in ("title", "source")
+    )
     if shipped:
-        titles, sources = titles or [load_study(name).title], [name]
+        titles, sources = titles or [load_study(name).title], sources or [name]
     seeds, rounds = plan["seed"].unique().sort().to_list(), plan["rounds"].unique().to_list()
     options = ["--into", f"{results.folder.resolve().name or 'results'}-again"]
     if seeds and seeds == list(range(len(seeds))):
@@ -47,13 +49,6 @@ def _played(name: str, results: Results) -> PlayedStudy:
         options += ["--rounds", str(rounds[0])]
     commands = (shlex.join(["treebandit", "run", file, *options]) for file in sources or [f"{name}.toml"])
     return PlayedStudy(name, (titles or [""])[0], tuple(commands))
-
-
-def _texts(plan: pl.DataFrame, column: str) -> list[str]:
-    """The different texts of a column, which older plans lack."""
-    return (
-        [text for text in plan[column].unique(maintain_order=True) if text] if column in plan.columns else []
-    )
 
 
 def provenance_rows(results: Results) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from scipy.special import stdtrit
 from treebandit import environments
 from treebandit.errors import SavedFileError
 from treebandit.experiments.records import load_plan, load_runs
+from treebandit.registry import public_names
 from treebandit.reports.palette import in_order
 from treebandit.reports.paper import paper_table
 
@@ -67,9 +68,16 @@ class Results:
         )
 
     @property
-    def stale(self) -> int:
-        """How many of the runs were played by other code than that of today."""
-        return int(self.runs["stale"].sum()) if "stale" in self.runs.columns else 0
+    def stale(self) -> str:
+        """A sentence on the runs that other code made; "" where there are none."""
+        reasons = self.runs.filter("stale")["other_code"].to_list()
+        if not reasons:
+            return ""
+        counts = ", ".join(f"{reason}: {reasons.count(reason):,}" for reason in sorted(set(reasons)))
+        return (
+            f"{len(reasons):,} of {self.runs.height:,} runs are stale, made by other code ({counts}). "
+            f"`treebandit run STUDY --into {self.folder} --again` plays them anew."
+        )
 
     @property
     def complete(self) -> bool:
@@ -99,9 +107,7 @@ class Results:
         text += "; means are of those so far." if done < expected else "."
         if self.left_out:
             text += f" Left out, since the study now asks for other settings: {self.left_out:,}."
-        if self.stale:
-            text += f" Stale, since other code played them: {self.stale:,}; run the study with --again."
-        return text
+        return f"{text} {self.stale}".rstrip()
 
 
 def read_results(folder: str | Path) -> Results:
@@ -116,7 +122,9 @@ def read_results(folder: str | Path) -> Results:
 
 def _printable(frame: pl.DataFrame) -> pl.DataFrame:
     """Names without line breaks and control characters, which could write anywhere on a terminal."""
-    names = [name for name in ("study", *_NAMES, "note") if name in frame.columns]
+    names = [
+        name for name in ("study", *_NAMES, "note", "title", "source", "other_code") if name in frame.columns
+    ]
     return frame.with_columns(
         pl.col(names).str.replace_all(r"[\p{C}\p{Zl}\p{Zp}]", "\N{REPLACEMENT CHARACTER}")
     )
@@ -124,10 +132,10 @@ def _printable(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _unit(environment: dict[str, Any], provenance: dict[str, Any]) -> str:
     given, kind = provenance.get("unit"), environment.get("class")
-    if isinstance(given, str) and given.isprintable() and 0 < len(given) <= LONGEST_UNIT:
-        return given
-    shipped = getattr(environments, kind) if kind in environments.__all__ else None
-    return str(getattr(shipped, "unit", UNIT))
+    if not given and isinstance(kind, str) and kind in public_names(environments.__name__):
+        given = getattr(getattr(environments, kind), "unit", None)
+    fits = isinstance(given, str) and given.isprintable() and 0 < len(given) <= LONGEST_UNIT
+    return str(given) if fits else UNIT
 
 
 def summarise(source: str | Path | Results) -> pl.DataFrame:
