@@ -84,8 +84,6 @@ LEARNERS = {
     "RandomForestTrees": [({"n_trees": 13}, ()), ({"n_trees": 1, "max_depth": None}, ())],
     "XGBoostTrees": [({}, ()), ({"n_trees": 7, "max_depth": None, "options": {"subsample": 0.7}}, ())],
 }
-#: Linear agents, and what stands on them, do not yet prepare their learning nor standardise rewards.
-NOT_YET_LINEAR = ("interruptions", "reward_units")
 
 
 def cases(exported, recipes):
@@ -104,8 +102,7 @@ def needs_recipe(name, recipe, table):
 @pytest.mark.parametrize(("name", "recipe"), cases(registered("agent"), AGENTS))
 def test_agents(name, recipe):
     needs_recipe(name, recipe, "AGENTS")
-    linear = name in ("EpsilonGreedy", "LinTS", "LinUCB")
-    check_agent(getattr(agents, name)(**recipe), skip=NOT_YET_LINEAR if linear else ())
+    check_agent(getattr(agents, name)(**recipe))
 
 
 @pytest.mark.parametrize(("name", "recipe"), cases(registered("environment"), ENVIRONMENTS))

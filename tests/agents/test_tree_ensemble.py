@@ -132,7 +132,7 @@ class TestRandomStart:
         for _ in range(50):
             agent.choose(np.ones(4), arms=[0, 1])
         assert agent.model.leaves is None
-        with pytest.raises(NotFittedError, match="no trees yet after 0 rows"):
+        with pytest.raises(NotFittedError, match="nothing to estimate from in round 50"):
             agent.estimate(np.ones((2, 4)), arms=[0, 1])
 
 

@@ -107,7 +107,8 @@ class _IndexAgent(BaseAgent):
             index = self._index(self.model.statistics(candidates))
         first = np.isnan(index)
         if first.any():
-            index[first] = np.max(index, where=~first, initial=0.0) + 1.0
+            greatest = np.max(index, where=~first, initial=0.0)
+            index[first] = greatest + abs(greatest) + 1.0
         return index
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:

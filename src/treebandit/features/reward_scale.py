@@ -20,7 +20,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 class RewardScale:
     """Standardised reward = (reward - mean) / deviation.
 
-    varies: whether the rewards that it was made from differ; where they do not, deviation is 1.
+    varies: whether the rewards that it was made from differ; where they do not, deviation is their size.
     """
 
     mean: float = 0.0
@@ -36,7 +36,7 @@ class RewardScale:
         centred = rewards - mean
         largest = float(np.abs(centred).max())
         if not largest > 0.0:
-            return cls(mean, 1.0, varies=False)
+            return cls(mean, abs(mean) or 1.0, varies=False)
         deviation = largest * math.sqrt(float(np.square(centred / largest).mean()))
         return cls(mean, deviation)
 
