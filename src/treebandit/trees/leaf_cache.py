@@ -12,7 +12,7 @@ of each group, and lets every row read off the leaf of its group.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import uint32, uint64
@@ -58,34 +58,37 @@ class LeafCache:
     node, and two copies of the rows.
     """
 
-    __slots__ = ("_cached", "_forest", "_groups", "_last", "_repeats", "_shared", "hits")
+    __slots__ = ("_forest", "_held", "_last", "_repeats", "hits")
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._last: NDArray[np.uint32] | None = None
-        self._cached: NDArray[np.uint32] | None = None
+        #: The rows, their shared columns and their groups: set at once, so that no interruption parts them.
+        self._held: tuple[NDArray[np.uint32], NDArray[np.bool_], tuple[NDArray[Any], ...]] | None = None
         self._repeats = 0
         self.hits = 0
 
     def score(self, table: Floats, features: Features) -> Floats | None:
         """`kernels.score_rows` of (n, d) rows, (3, n); None where they must be walked."""
-        if not self._recall(features):
+        if not self._recall(features) or self._held is None:
             return None
-        ends, _ = find_group_leaves(self._forest.arrays, features, self._shared, self._groups)
-        sums: Floats = add_leaves(ends, self._groups, table)
+        _, shared, groups = self._held
+        ends, _ = find_group_leaves(self._forest.arrays, features, shared, groups)
+        sums: Floats = add_leaves(ends, groups, table)
         return sums
 
     def sample(
         self, table: Floats, features: Features, key: int, exploration: float, draws: int
     ) -> Floats | None:
         """`kernels.sample_rows` of (n, d) rows, (draws, n); None where they must be walked."""
-        if not self._recall(features):
+        if not self._recall(features) or self._held is None:
             return None
-        ends, leaves = find_group_leaves(self._forest.arrays, features, self._shared, self._groups)
+        _, shared, groups = self._held
+        ends, leaves = find_group_leaves(self._forest.arrays, features, shared, groups)
         samples = np.empty((draws, len(features)))
         for k in range(0, draws, _WIDE):
             drawn = draw_leaves(table, leaves, np.uint64((key + k * NEXT_DRAW) % 2**64), exploration)
-            samples[k : k + _WIDE] = add_leaves(ends, self._groups, drawn)[: draws - k]
+            samples[k : k + _WIDE] = add_leaves(ends, groups, drawn)[: draws - k]
         return samples
 
     def _recall(self, features: Features) -> bool:
@@ -93,17 +96,18 @@ class LeafCache:
         if not FEWEST_ROWS <= len(features) <= MOST_ROWS:
             return False
         bits = features.view(np.uint32)
-        if self._cached is not None:
-            columns = np.flatnonzero(self._shared)
-            self._cached[:, columns] = bits[0, columns]
-            if np.array_equal(self._cached, bits):
+        if self._held is not None:
+            rows, shared, _ = self._held
+            columns = np.flatnonzero(shared)
+            rows[:, columns] = bits[0, columns]
+            if np.array_equal(rows, bits):
                 self.hits += 1
                 return True
         if self._last is None or not _alike(bits, self._last):
             self._last, self._repeats = bits.copy(), 0
             return False
         self._repeats += 1
-        return self._repeats == (REPEATS if self._cached is None else PATIENCE) and self._group(features)
+        return self._repeats == (REPEATS if self._held is None else PATIENCE) and self._group(features)
 
     def _group(self, features: Features) -> bool:
         """Group these rows; False where the lists would grow too long."""
@@ -119,7 +123,7 @@ class LeafCache:
         if used < 0:
             return False
         lists.resize(used, refcheck=False)
-        self._cached, self._shared, self._groups = bits.copy(), shared, tuple(found)
+        self._held = bits.copy(), shared, tuple(found)
         return True
 
 
