@@ -164,7 +164,8 @@ def test_leases_that_nobody_holds_stop_nothing(tmp_path, monkeypatch, content):
     assert not list(tmp_path.glob(".*.tmp"))
 
 
-def test_wrong_studies_leave_no_trace(tmp_path):
+def test_wrong_studies_leave_no_trace(tmp_path, monkeypatch):
+    monkeypatch.delenv("TREEBANDIT_ROADS", raising=False)
     for agent in ({**MEANS, "nois": 1}, {"name": "A", "class": "Nobody"}):
         with pytest.raises(StudyError):
             list(execute([replace(run, agent=agent) for run in specs()], tmp_path / "new"))
