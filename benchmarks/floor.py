@@ -86,7 +86,8 @@ def main():
                 run = {"set": name, "floor": floor, "seed": seed, "most": arguments.rounds, "regret": regret}
                 with arguments.runs.open("a") as file:
                     file.write(json.dumps(run) + "\n")
-    command = f"python benchmarks/floor.py --seeds {arguments.seeds} --rounds {arguments.rounds} --write docs/results/floor.md"
+    options = f"--seeds {arguments.seeds} --rounds {arguments.rounds}"
+    command = f"python benchmarks/floor.py {options} --write docs/results/floor.md"
     table = page(regrets, rounds, range(arguments.seeds), command)
     print(table)
     if arguments.write:
