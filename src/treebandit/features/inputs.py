@@ -13,7 +13,8 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import ArmsError, InputError, ShapeError, TreebanditError
 from treebandit.features.arm_index import ArmLabels, check_range
-from treebandit.features.frames import FrameEncoder, is_frame, is_series
+from treebandit.features.frame_encoder import FrameEncoder
+from treebandit.features.frames import is_frame, is_series
 from treebandit.features.scaling import ColumnUnits, fits, refuse_infinite
 from treebandit.features.values import LARGEST, numbers_of, shown
 
@@ -288,7 +289,7 @@ class Inputs:
         inputs.labels_complete = schema.flag(state, "labels_complete")
         inputs.decided = schema.flag(state, "decided")
         if schema.value(state, "encoder") is not None:
-            inputs.encoder = FrameEncoder.restored(schema.items(state, "encoder"))
+            inputs.encoder = FrameEncoder.restored(schema.part(state, "encoder"))
             if len(inputs.encoder.columns) != width:
                 raise schema.refused("encoder", state["encoder"], f"{width} columns")
         if (units := schema.optional(state, "units")) is not None:
