@@ -219,17 +219,25 @@ def test_json_tells_types_apart():
     )
 
 
+def saved(*columns):
+    return {"columns": [{"name": "a", "closed": False, **column} for column in columns], "shapes": {}}
+
+
 @pytest.mark.parametrize(
     "values",
     [
         3,
         [3],
-        [{"name": "a"}],
-        [{"name": 3, "categories": None}],
-        [{"name": "a", "categories": [None]}],
-        [{"name": "a", "categories": ["x", "x"]}],
-        [{"name": "a", "categories": ["x", 1]}],
-        [{"name": "a", "categories": None}, {"name": "a", "categories": None}],
+        {"columns": [3], "shapes": {}},
+        {"columns": [{"name": "a", "categories": None}], "shapes": {}},
+        {"columns": []},
+        saved({}),
+        saved({"categories": None, "closed": 1}),
+        saved({"name": 3, "categories": None}),
+        saved({"categories": [None]}),
+        saved({"categories": ["x", "x"]}),
+        saved({"categories": ["x", 1]}),
+        saved({"categories": None}, {"categories": None}),
     ],
 )
 def test_foreign_json_is_refused(values):

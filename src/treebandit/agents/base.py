@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +18,12 @@ from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle, choos
 from treebandit.errors import InputError, NoEstimateError, NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
+from treebandit.parameters import check_flag
 
 _Decided = TypeVar("_Decided")
 
 
+@dataclass(eq=False)
 class BaseAgent:
     """An agent for tables: subclasses are dataclasses whose fields describe them completely.
 
@@ -31,14 +34,23 @@ class BaseAgent:
     Every method may be called from any thread: one caller at a time. An exception, Ctrl-C included, at any moment
     leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and
     learning prepares all changes before it makes any, so that making them can be repeated.
+
+    columns: what named columns are, so that the first rows need not tell: {name: 'number', 'flag' (true or false),
+        'category', or the list of all its categories}.
+    new_columns: rows may bring columns that were never seen, which are missing in older rows, and may lack some, which
+        are missing in them; False: such a row is refused, as a misspelt name would be one.
     """
 
-    seed: int | None
+    columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    new_columns: bool = field(default=False, kw_only=True)
+    #: A field of every subclass; without a type here, since the fields of this class would come before all others.
+    seed = cast("int | None", None)
 
     def __post_init__(self) -> None:
         self.clock = 0
         self._decided = False
-        self._inputs = Inputs()
+        check_flag("new_columns", self.new_columns)
+        self._inputs = Inputs(self.columns, new_columns=self.new_columns)
         self._random = np.random.default_rng(self.seed)
         self._lock = threading.RLock()
         #: What brings a call that was cut short to an end: undoes a decision, completes learning.
@@ -204,7 +216,8 @@ class BaseAgent:
         self.clock = schema.whole(state, "clock")
         self._decided = schema.flag(state, "decided")
         self._random.bit_generator.state = schema.random_state(state, "random")
-        self._inputs = Inputs.restored(schema.part(state, "inputs"))
+        inputs = schema.part(state, "inputs")
+        self._inputs = Inputs.restored(inputs, self.columns, new_columns=self.new_columns)
         self._restore(schema.part(state, "own"))
         self._try_out()
 

@@ -69,6 +69,14 @@ class FrameEncoder:
         """The encoder of columns that an agent declares; see `columns.declared`."""
         return cls(declared(columns), new_columns=new_columns)
 
+    def begins_with(self, columns: Any) -> bool:
+        """Whether the first columns are those declared, as they were or with categories seen since."""
+        ours = self._columns[: len(columns)]
+        return [(one.name, one.closed, one.codes if one.closed else one.codes is None) for one in ours] == [
+            (one.name, one.closed, one.codes if one.closed else one.codes is None)
+            for one in declared(columns)
+        ]
+
     @property
     def categories(self) -> dict[str, tuple[Category, ...]]:
         """The categories of each categorical column; a category's place is its code."""
