@@ -103,6 +103,28 @@ def test_rewards_that_depend_on_a_new_column_are_learned(name):
 
 
 @every
+def test_decisions_bring_their_columns_when_they_are_learned(name, tmp_path):
+    random = np.random.default_rng(0)
+    agent = replace(ALL[name](), new_columns=True)
+    agent.learn(*rows(60, random, late=False), arms=ARMS * 30)
+    late = [{"a": 0.5, "late": 7.0}, {"b": "p", "tags": ["k"]}, {"a": 1.0, "later": {"c": "x"}}, {}]
+    decisions = [agent.decide(row, ARMS, draws=5) for row in late]
+    decisions += agent.decide_many(late, ARMS, draws=5)
+    assert agent._inputs.columns.names == ("a", "b")
+    agent.learn(decisions[1], 1.0)
+    agent.learn(decisions[0], 1.0)
+    agent.learn(decisions[2:], [0.0, 1.0, 0.5, 0.5, 1.0, 0.0])
+    assert agent._inputs.columns.names == ("a", "b", "tags=k", "late", "later.c")
+    whole = name != "TreeBootstrap"
+    agent.save(tmp_path / "agent", history=not whole)
+    again = treebandit.load(tmp_path / "agent")
+    for row in [*late, {"new": 3}]:
+        np.testing.assert_array_equal(believed(agent, row), believed(again, row))
+        chances = [each.probabilities(row, ARMS, draws=5).tolist() for each in (agent, again)]
+        assert chances[0] == chances[1]
+
+
+@every
 def test_one_row_of_any_kind_serves_all_arms_of_every_agent(name):
     agent = ALL[name]()
     row = {"a": 0.5, "b": 1.0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from treebandit.core import Floats
@@ -26,6 +26,17 @@ def is_frame(thing: Any) -> bool:
 def is_series(thing: Any) -> bool:
     """Whether `thing` is a pandas series, which names its values."""
     return _is_of(thing, ("Series",)) and hasattr(thing, "index")
+
+
+def rows_of(frame: Any, rows: Sequence[int] | None = None) -> Any:
+    """These rows of a frame, or a copy of all of it, as a frame of the same library."""
+    data = eager(frame)
+    return data[list(range(len(data)) if rows is None else rows)].to_native()
+
+
+def as_dicts(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a frame."""
+    return eager(frame).rows(named=True)
 
 
 def _is_of(thing: Any, names: Iterable[str]) -> bool:
