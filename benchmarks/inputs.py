@@ -1,8 +1,9 @@
-"""What it costs to give contexts as dicts, frames and nested objects instead of arrays: two arms, one row.
+"""What it costs to give contexts as dicts, frames and nested objects instead of arrays: one row, two arms.
 
-python benchmarks/inputs.py [--columns 10] [--agent LinUCB]
+python benchmarks/inputs.py [--columns 10] [--turns 40]
 
-CPU microseconds of `choose`, the least of several runs, and what each form costs more than an array in the same run.
+CPU microseconds of the input checks, which are all that differs, beyond those of an array. Each form takes turns with
+the array, and the least of all turns counts, because machines are noisy. Beside it, `choose` of LinUCB with an array.
 """
 
 from __future__ import annotations
@@ -16,44 +17,43 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-import treebandit
+from treebandit import LinUCB
+from treebandit.features.inputs import Inputs
 
 ARMS = ["a", "b"]
+CALLS = 50
 
 
-def microseconds(call: Callable[[], Any], *, calls: int = 200, runs: int = 15) -> float:
-    """The least CPU time of a call over several runs."""
-    call()
-    found = []
-    for _ in range(runs):
-        began = time.process_time_ns()
-        for _ in range(calls):
-            call()
-        found.append((time.process_time_ns() - began) / calls / 1e3)
-    return min(found)
+def microseconds(calls: list[Callable[[], Any]], turns: int) -> list[float]:
+    """The least CPU time of each call over several turns of all of them."""
+    found = [[] for _ in calls]
+    for turn in range(turns + 1):
+        for call, times in zip(calls, found, strict=True):
+            began = time.process_time_ns()
+            for _ in range(CALLS):
+                call()
+            if turn:
+                times.append((time.process_time_ns() - began) / CALLS / 1e3)
+    return [min(times) for times in found]
 
 
-def taught(kind: type, rows: Any, **arguments: Any) -> Any:
-    """An agent that has learned these rows."""
-    agent = kind(seed=0, **arguments)
-    agent.learn(rows, np.arange(len(rows)) % 3, ARMS * (len(rows) // 2))
-    agent.choose(rows[0], ARMS)
-    return agent
+def learned(rows: Any, *, new_columns: bool = False) -> Inputs:
+    """Inputs that have learned these rows and offered both arms."""
+    inputs = Inputs(new_columns=new_columns)
+    inputs = inputs.enter_to_learn(rows, np.zeros(len(rows)), ARMS * (len(rows) // 2))[2]
+    return inputs.enter(rows, ARMS * (len(rows) // 2))[1]
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--columns", type=int, default=10)
-    parser.add_argument("--agent", default="Bandit")
+    parser.add_argument("--turns", type=int, default=40)
     given = parser.parse_args()
-    kind, random = getattr(treebandit, given.agent), np.random.default_rng(0)
-    names = [f"x{place}" for place in range(given.columns - 2)]
+    random, names = np.random.default_rng(0), [f"x{place}" for place in range(given.columns - 2)]
 
     def row() -> dict[str, Any]:
-        numbers = {
-            name: float(value) for name, value in zip(names, random.normal(size=len(names)), strict=True)
-        }
+        numbers = dict(zip(names, random.normal(size=len(names)).tolist(), strict=True))
         return {
             **numbers,
             "city": str(random.choice(["rome", "paris"])),
@@ -61,35 +61,38 @@ def main() -> None:
         }
 
     def nested(flat: dict[str, Any]) -> dict[str, Any]:
-        user = {key: flat[key] for key in ("city", "member")}
-        return {**{name: flat[name] for name in names}, "user": {**user, "tags": ["new"]}}
+        user = {"city": flat["city"], "member": flat["member"], "tags": ["new"]}
+        return {**{name: flat[name] for name in names}, "user": user}
 
-    rows, one = [row() for _ in range(200)], row()
-    arrays = random.normal(size=(200, given.columns))
-    base = taught(kind, arrays)
-    named, opened = taught(kind, rows), taught(kind, [nested(each) for each in rows], new_columns=True)
+    rows, one, array = [row() for _ in range(200)], row(), random.normal(size=given.columns)
+    arrays, named = learned(random.normal(size=(200, given.columns))), learned(rows)
+    opened = learned([nested(each) for each in rows], new_columns=True)
     frame = pd.DataFrame([one])
-    forms: dict[str, tuple[Any, Any]] = {
-        "array": (base, arrays[0]),
+    forms: dict[str, tuple[Inputs, Any]] = {
         "dict": (named, one),
-        "dict, two missing values": (named, {**one, "city": None, names[0]: None}),
+        "dict, two values missing": (named, {**one, "city": None, names[0]: None}),
         "dict, a category never seen": (named, {**one, "city": "oslo"}),
         "two dicts, one per arm": (named, [one, one]),
+        "polars frame of one row": (named, pl.DataFrame([one])),
         "pandas series": (named, frame.iloc[0]),
-        "pandas frame, one row": (named, frame),
-        "polars frame, one row": (named, pl.DataFrame([one])),
+        "pandas frame of one row": (named, frame),
         "nested dict": (opened, nested(one)),
-        "nested dict, half the keys": (opened, dict(list(nested(one).items())[: given.columns // 2])),
+        "nested dict, half of the keys": (opened, dict(list(nested(one).items())[: given.columns // 2])),
         "nested dict, a key never seen": (opened, {**nested(one), "new": 3.0}),
     }
-    array = microseconds(lambda: base.choose(arrays[0], ARMS))
-    print(f"{given.agent}.choose, 2 arms, {given.columns} columns: an array takes {array:.0f} µs\n")
-    print(f"{'contexts':32}{'more than an array':>20}{'times':>8}")
-    for name, (agent, contexts) in forms.items():
-        # The array again beside each form: other work on the machine comes and goes.
-        array = microseconds(lambda: base.choose(arrays[0], ARMS), runs=7)
-        cost = microseconds(lambda agent=agent, contexts=contexts: agent.choose(contexts, ARMS), runs=7)  # type: ignore[misc]
-        print(f"{name:32}{cost - array:17.0f} µs{cost / array:8.2f}")
+    agent = LinUCB(seed=0)
+    agent.learn(random.normal(size=(200, given.columns)), np.zeros(200), ARMS * 100)
+    plain, choosing = microseconds(
+        [lambda: arrays.enter(array, ARMS), lambda: agent.choose(array, ARMS)], given.turns
+    )
+    print(
+        f"{given.columns} columns; with an array, the checks take {plain:.0f} of LinUCB's {choosing:.0f} µs\n"
+    )
+    print("| contexts | µs more than an array |\n| --- | --- |")
+    for name, (inputs, contexts) in forms.items():
+        calls = [lambda: arrays.enter(array, ARMS), lambda i=inputs, c=contexts: i.enter(c, ARMS)]
+        plain, cost = microseconds(calls, given.turns)
+        print(f"| {name} | {cost - plain:.0f} |")
 
 
 if __name__ == "__main__":
