@@ -58,6 +58,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "core": "Agent Candidates Columns Environment Estimate Feedback Oracle Outcome Round play_round",
         "datasets.catalogue": "CATALOGUE DataSet load",
         "datasets.labelled": "LabelledTable read_labelled",
+        "evaluation.log": "DecisionLog",
         "experiments.execution": "execute",
         "experiments.progress": "ProgressEvent",
         "experiments.records": "RunRecord load_plan load_records load_runs read_record write_record",
@@ -78,7 +79,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     },
 }
 #: Names of these packages are asked for there, not in `treebandit` itself.
-_APART = ("datasets", "environments", "experiments", "reports")
+_APART = ("datasets", "environments", "evaluation", "experiments", "reports")
 
 Exports = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
 #: Classes of one's own: by themselves, or by the name that a description has for them.

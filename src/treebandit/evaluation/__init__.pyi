@@ -1,0 +1,1 @@
+from treebandit.evaluation.log import DecisionLog as DecisionLog
