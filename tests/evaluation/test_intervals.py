@@ -1,5 +1,7 @@
 """Intervals: known cases, and coverage of small simulations (docs/results/coverage.md has the large ones)."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -47,7 +49,7 @@ def test_time_uniform_intervals_hold_at_all_times_at_once():
         found = sequence(reward, weight, reward_range=(0, 1), points=30)
         missed += any(not each.holds(truth) for _, each in found)
         widths = [each.high - each.low for _, each in found]
-        assert all(late <= early + 1e-12 for early, late in zip(widths, widths[1:], strict=False))
+        assert all(late <= early + 1e-12 for early, late in pairwise(widths))
     assert missed <= 14  # 10 expected at most; 20 would be 5 sd of a nominal 5 %
 
 

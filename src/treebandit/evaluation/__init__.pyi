@@ -6,6 +6,8 @@ from treebandit.evaluation.converters.vw_json import read_dsjson as read_dsjson
 from treebandit.evaluation.converters.vw_json import write_dsjson as write_dsjson
 from treebandit.evaluation.converters.vw_text import read_vw_text as read_vw_text
 from treebandit.evaluation.converters.vw_text import write_vw_text as write_vw_text
+from treebandit.evaluation.decisions import log_decisions as log_decisions
+from treebandit.evaluation.decisions import warm_start as warm_start
 from treebandit.evaluation.diagnostics import LogDiagnostics as LogDiagnostics
 from treebandit.evaluation.diagnostics import WeightDiagnostics as WeightDiagnostics
 from treebandit.evaluation.diagnostics import effective_sample_size as effective_sample_size
@@ -22,12 +24,15 @@ from treebandit.evaluation.intervals import normal as normal
 from treebandit.evaluation.intervals import sequence as sequence
 from treebandit.evaluation.intervals import time_uniform as time_uniform
 from treebandit.evaluation.log import DecisionLog as DecisionLog
+from treebandit.evaluation.opening import open_log as open_log
 from treebandit.evaluation.policies import AgentPolicy as AgentPolicy
 from treebandit.evaluation.policies import ArmPolicy as ArmPolicy
 from treebandit.evaluation.policies import FunctionPolicy as FunctionPolicy
 from treebandit.evaluation.policies import LoggingPolicy as LoggingPolicy
 from treebandit.evaluation.policies import TargetPolicy as TargetPolicy
 from treebandit.evaluation.policies import UniformPolicy as UniformPolicy
+from treebandit.evaluation.replay import Replayed as Replayed
+from treebandit.evaluation.replay import replay as replay
 from treebandit.evaluation.results import Estimated as Estimated
 from treebandit.evaluation.results import Evaluation as Evaluation
 from treebandit.evaluation.results import PolicyValue as PolicyValue

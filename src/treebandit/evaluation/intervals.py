@@ -22,7 +22,7 @@ _STAKES = 0.5 ** np.arange(1, 15)
 #: Weighted rewards are rounded down to so many values a factor of two, so that a long log costs no more than a short.
 _STEPS_PER_DOUBLING = 200
 #: Bisection halves the bracket so often.
-_HALVINGS = 45
+_HALVINGS = 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ import numpy as np
 from treebandit.core import Floats
 from treebandit.errors import InputError, LogError, ParameterError, nearest
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch
+from treebandit.oracles import TopK, best_arm
 from treebandit.parameters import check_number, check_text
 
 
@@ -132,21 +134,22 @@ class AgentPolicy:
         check_number("floor", self.floor, least=0, most=1)
 
     def probabilities(self, batch: Batch, codes: ArmCodes) -> Floats:
-        """What the agent gives for each decision."""
-        from treebandit.oracles import TopK, best_arm
-
+        """What a copy of the agent gives for each decision."""
         found = np.empty(batch.size)
+        agent = copy.deepcopy(self.agent)
         wanted = batch.chosen_per_decision
         for place, (context, arms, own) in enumerate(_decisions(batch)):
             start, size = batch.starts[place], batch.offered[place]
             oracle = best_arm if wanted[place] == 1 else TopK(int(wanted[place]))
-            found[start : start + size] = self.agent.probabilities(
+            found[start : start + size] = agent.probabilities(
                 rows_of(context, own, int(size)),
-                arms=labels_of(self.agent, arms),
+                arms=labels_of(agent, arms),
                 oracle=oracle,
                 draws=self.draws,
                 floor=self.floor,
             )
+            # `probabilities` puts the random stream back: without this, one unlucky draw would count in all decisions.
+            advance(agent)
         return found
 
 
@@ -169,6 +172,13 @@ def labels_of(agent: Any, arms: list[str] | None) -> Any:
         inputs.labels.named is False or (inputs.labels.named is None and inputs.with_arms)
     )
     return [int(arm) for arm in arms] if numbered else arms
+
+
+def advance(agent: Any) -> None:
+    """Move an agent's random stream on, to draws that have nothing to do with the last ones."""
+    random = getattr(agent, "_random", None)
+    if isinstance(random, np.random.Generator):
+        random.bit_generator.state = np.random.PCG64(int(random.integers(2**63))).state
 
 
 def _decisions(batch: Batch) -> Any:

@@ -82,7 +82,10 @@ def test_we_read_what_vowpal_wabbit_reads(name):
             assert sum(features) == pytest.approx(total, rel=1e-5)
 
 
-@pytest.mark.parametrize(("read", "write", "name"), [(read_dsjson, write_dsjson, "log.dsjson"), (read_vw_text, write_vw_text, "log.vw")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("read", "write", "name"),
+    [(read_dsjson, write_dsjson, "log.dsjson"), (read_vw_text, write_vw_text, "log.vw")],
+)
 def test_a_log_written_in_their_formats_is_read_again(tmp_path, read, write, name):
     log = shop_log(50, seed=3)
     assert write(log, tmp_path / name) == 0

@@ -21,7 +21,7 @@ def from_columns(
     context: Sequence[str] = (),
     probability: str | float | Mapping[str, float] | None = None,
     arms: Sequence[str] | str | None = None,
-    id: str | None = None,
+    id: str | None = None,  # noqa: A002
     time: str | None = None,
     policy: str | None = None,
     source: str = "the frame",

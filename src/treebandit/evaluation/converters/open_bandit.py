@@ -20,10 +20,10 @@ _USER = "user_feature_"
 def read_open_bandit(path: str | os.PathLike[str], *, items: int | None = None) -> DecisionLog:
     """The log in a CSV file of the Open Bandit Dataset, such as obp/dataset/obd/bts/men/men.csv.
 
-    The arms are the items 0 to items - 1; None: as many as the file has columns of affinities, else as `item_context.csv`
-    beside it lists, else as occur. Context: position and the user's features; each arm's own: the user's affinity to it.
-    Each position of a page is a decision of its own, as the dataset's makers treat it: what else the page showed is not
-    in the file.
+    The arms are the items 0 to items - 1; None: as many as the file has columns of affinities, else as the
+    `item_context.csv` beside it lists, else as occur. Context: position and the user's features; each arm's own: the
+    user's affinity to it. Each position of a page is a decision of its own, as the dataset's makers treat it: what else
+    the page showed is not in the file.
     """
     place = Path(path)
     if not place.exists():
@@ -78,8 +78,8 @@ def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
     )["item"].cast(pl.Int64, strict=False)
     if item.null_count() or rows["reward"].null_count() or rows["probability"].null_count():
         raise LogError(
-            f"{log.source} cannot be written as Open Bandit CSV: arms must be whole numbers, and every decision needs a "
-            "probability and a reward"
+            f"{log.source} cannot be written as Open Bandit CSV: arms must be whole numbers, and every decision needs "
+            "a probability and a reward"
         )
     contexts = rows["context"].str.json_decode(infer_schema_length=None)
     features = contexts.struct.unnest() if isinstance(contexts.dtype, pl.Struct) else pl.DataFrame()
@@ -105,4 +105,4 @@ def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
             series.str.json_decode(kind).struct.field("affinity").alias(series.name)
             for series in own.struct.unnest().iter_columns()
         )
-    table.write_csv(path)
+    table.write_csv(Path(path))

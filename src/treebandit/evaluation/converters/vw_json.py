@@ -128,8 +128,8 @@ def _event(record: dict[str, Any], source: str) -> dict[str, Any]:
     """One decision as an event."""
     if len(record["chosen"]) != 1 or "probability" not in record:
         raise LogError(
-            f"{source}: decision {record['id']!r} chooses several rows or has no probability; dsjson needs one action and "
-            "its probability"
+            f"{source}: decision {record['id']!r} chooses several rows or has no probability; dsjson needs one action "
+            "and its probability"
         )
     size = len(record.get("arms") or record["arm_contexts"])
     own = record.get("arm_contexts") or [{}] * size

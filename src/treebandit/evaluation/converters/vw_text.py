@@ -47,8 +47,8 @@ def read_vw_text(path: str | os.PathLike[str]) -> DecisionLog:
 def write_vw_text(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     """Write the decisions that have a reward; gives how many were left out because they have none.
 
-    Numbers become `name:value`, texts `name=text`, true `name`; false and null are left out, as Vowpal Wabbit's own JSON
-    reader does. Blanks, colons and bars in names become underscores.
+    Numbers become `name:value`, texts `name=text`, true `name`; false and null are left out, as Vowpal Wabbit's own
+    JSON reader does. Blanks, colons and bars in names become underscores.
     """
     left_out = 0
     with replacing(path) as file:
@@ -71,7 +71,7 @@ def _records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         if place.suffix == ".gz"
         else open(place, encoding="utf-8") as file
     ):
-        for number, line in enumerate(file, 1):  # noqa: B007
+        for number, line in enumerate(file, 1):
             if line.strip():
                 started = started if event else number
                 event.append(line.rstrip("\n"))
@@ -149,8 +149,8 @@ def _namespace(space: str, known: dict[str, Any]) -> dict[str, Any]:
 def _lines(record: dict[str, Any], source: str) -> Iterator[str]:
     if len(record["chosen"]) != 1 or "probability" not in record:
         raise LogError(
-            f"{source}: decision {record['id']!r} chooses several rows or has no probability; --cb_adf needs one action "
-            "and its probability"
+            f"{source}: decision {record['id']!r} chooses several rows or has no probability; --cb_adf needs one "
+            "action and its probability"
         )
     size = len(record.get("arms") or record["arm_contexts"])
     own = record.get("arm_contexts") or [None] * size
