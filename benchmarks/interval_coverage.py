@@ -8,6 +8,7 @@ Nothing depends on the machine but the time: seeds are the number of the repetit
 
 import argparse
 import multiprocessing
+import pickle
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +123,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--repetitions", type=int, default=2_000)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--only", choices=FLOORS, help="one kind of log; nothing is written")
+    parser.add_argument(
+        "--cells", type=Path, help="a folder that keeps finished cells, to go on after a stop"
+    )
     given = parser.parse_args()
     repetitions, pool = given.repetitions, multiprocessing.Pool(given.workers)
     lines = [
@@ -137,14 +142,23 @@ def main():
         "",
     ]
     for name, floor in FLOORS.items():
+        if given.only not in (None, name):
+            continue
         results = {}
         for n in SIZES:
             started = time.perf_counter()
-            results[n] = parallel(pool, name, n, repetitions)
+            kept = given.cells and given.cells / f"{name}-{n}-{repetitions}.pickle"
+            if kept and kept.exists():
+                results[n] = pickle.loads(kept.read_bytes())
+            else:
+                results[n] = parallel(pool, name, n, repetitions)
+            if kept:
+                kept.write_bytes(pickle.dumps(results[n]))
             print(name, n, f"{time.perf_counter() - started:.0f} s", flush=True)
         lines += [f"## {name.capitalize()}: weights up to {1 / floor:.0f}", "", *table(results), ""]
         print("\n".join(lines), flush=True)
-    FILE.write_text("\n".join([*lines, *NOTES]))
+    if not given.only:
+        FILE.write_text("\n".join([*lines, *NOTES]))
 
 
 NOTES = [

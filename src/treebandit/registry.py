@@ -81,6 +81,8 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "experiments.run": "play",
         "experiments.spec": "RunSpec Study",
         "experiments.study_file": "load_study shipped_studies",
+        "reports.evaluation_page": "write_evaluation_page",
+        "reports.evaluation_terminal": "print_evaluation",
         "reports.figures": "write_figures",
         "reports.markdown": "as_markdown",
         "reports.page": "write_page",

@@ -49,7 +49,9 @@ def test_a_learning_agent_earns_more_than_chance():
 
 def test_rounds_show_what_was_logged_and_feedback_is_the_logged_reward():
     log = shop_log(50, policy="uniform", seed=3)
-    records = {(r["context"]["hour"], r["context"]["age"], r["chosen"][0]): r["reward"] for r in log.records()}
+    records = {
+        (r["context"]["hour"], r["context"]["age"], r["chosen"][0]): r["reward"] for r in log.records()
+    }
     environment = Logged(log, reward_model=QUICK, seed=0)
     hits = 0
     for _ in range(50):

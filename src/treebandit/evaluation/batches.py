@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -43,7 +44,8 @@ class Batch:
     """n decisions with m candidates in all, of which c were chosen (c = n where one is chosen at a time).
 
     frame: the rows. numbers: (n,) of decisions in the log, from 0. offered: (n,) candidates of each decision. starts:
-    (n,) where they begin among the m. arms: (m,) codes; None without names. chosen: (c,) places among the m. owner:
+    (n,) where they begin among the m. arms: (m,) codes; None without names, or
+    where only `chosen_arms`, (c,), were asked for. chosen: (c,) places among the m. owner:
     (c,) decision of each chosen candidate. logged: (c,) probability with which it was chosen, NaN where not known.
     marginals: (m,) of every candidate, NaN where not known. reward: (n,). rewards: (c,) of each chosen candidate, NaN
     where only their sum is known.
@@ -54,6 +56,7 @@ class Batch:
     offered: Indices
     starts: Indices
     arms: Indices | None
+    chosen_arms: Indices | None
     chosen: Indices
     owner: Indices
     logged: Floats
@@ -92,6 +95,7 @@ class Batch:
 #: What a batch always needs; contexts are read where a model or policy asks for them.
 _ALWAYS = ("chosen", "probability", "probabilities", "reward", "rewards")
 CONTEXTS = ("context", "arm_contexts")
+_CHOSEN_ARM = "chosen arm"
 OFFERED = pl.coalesce(pl.col("arms").list.len(), pl.col("arm_contexts").list.len()).alias("offered")
 
 
@@ -100,14 +104,14 @@ def flat_batches(
     codes: ArmCodes,
     *,
     columns: tuple[str, ...] = (),
-    arms: bool = True,
+    arms: Literal["all", "chosen"] = "all",
     marginals: bool = True,
     every: int = 1,
     rows: int = BATCH,
 ) -> Iterator[Batch]:
     """The log a batch at a time.
 
-    columns: further ones that `frame` shall have. arms: whether codes of the arms are needed, which cost time.
+    columns: further ones that `frame` shall have. arms: whose codes are needed; those of all candidates cost time.
     marginals: whether the probabilities of candidates that were not chosen are. every: 3 for each third decision.
     """
     sets = pl.col("chosen").list.len().max()
@@ -116,16 +120,20 @@ def flat_batches(
     wanted = [name for name in (*_ALWAYS, *columns) if name in SCHEMA]
     if not (marginals or several):
         wanted.remove("probabilities")
-    if arms and "arms" not in wanted:
+    extra = [OFFERED]
+    if arms == "all" or several:
         wanted.append("arms")
-    lean = log.frame.select(*dict.fromkeys(wanted), OFFERED).with_row_index("number")
+    else:
+        first = pl.col("chosen").list.first()
+        extra.append(pl.col("arms").list.get(first, null_on_oob=True).alias(_CHOSEN_ARM))
+    lean = log.frame.select(*dict.fromkeys(wanted), *extra).with_row_index("number")
     if every > 1:
         lean = lean.gather_every(every)
     for frame in DecisionLog(lean, log.source).batches(rows=rows):
-        yield _flat(frame, codes, arms=arms)
+        yield _flat(frame, codes)
 
 
-def _flat(frame: pl.DataFrame, codes: ArmCodes, *, arms: bool) -> Batch:
+def _flat(frame: pl.DataFrame, codes: ArmCodes) -> Batch:
     numbers = frame["number"].to_numpy().astype(np.intp)
     offered = frame["offered"].to_numpy().astype(np.intp)
     starts = np.cumsum(offered) - offered
@@ -148,10 +156,16 @@ def _flat(frame: pl.DataFrame, codes: ArmCodes, *, arms: bool) -> Batch:
         listed = _listed(frame, "rewards", lengths.astype(np.intp))
         rewards = np.full(len(chosen), np.nan) if listed is None else listed
         rewards = np.where(alone & np.isnan(rewards), reward[owner], rewards)
-    found = None
-    if arms and frame["arms"].null_count() == 0:
+    found = own = None
+    if _CHOSEN_ARM in frame.columns:
+        if frame[_CHOSEN_ARM].null_count() == 0:
+            own = codes.encode(frame[_CHOSEN_ARM])
+    elif frame["arms"].null_count() == 0:
         found = codes.encode(frame["arms"].explode())
-    return Batch(frame, numbers, offered, starts, found, chosen, owner, logged, marginals, reward, rewards)
+        own = found[chosen]
+    return Batch(
+        frame, numbers, offered, starts, found, own, chosen, owner, logged, marginals, reward, rewards
+    )
 
 
 def _numbers(series: pl.Series) -> Floats:

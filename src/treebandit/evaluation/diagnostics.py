@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from treebandit.core import Floats, Indices
+from treebandit.evaluation.batches import Batch
 
 #: Below this effective sample size there is no estimate: the interval itself cannot be believed.
 LEAST_EFFECTIVE = 30.0
@@ -15,7 +16,8 @@ LEAST_EFFECTIVE = 30.0
 _EDGES = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0])
 #: Parts of the log, in its order, that drift compares.
 _PARTS = 10
-_MOST_ARMS = 200
+#: Calibration looks at no more decisions than about twice this number, spread over the log.
+_MOST_CALIBRATED = 100_000
 
 
 def effective_sample_size(weight: Floats) -> float:
@@ -126,10 +128,22 @@ class LogDiagnostics:
     variance: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
     count: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
     shares: Floats = field(default_factory=lambda: np.zeros((_PARTS, 0)))
-    rewards: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    rewards: Floats = field(default_factory=lambda: np.zeros((3, 0)))
 
-    def add_calibration(self, marginals: Floats, chosen: Indices) -> None:
-        """Take in (m,) probabilities and the places of the chosen among them."""
+    def add_calibration(self, batch: Batch) -> None:
+        """Take in the probabilities of all candidates of every so many decisions; nothing where they are not known."""
+        if batch.marginals is None or np.isnan(batch.marginals).any():
+            return
+        every = max(1, self.total // _MOST_CALIBRATED)
+        kept = np.flatnonzero(batch.numbers % every == 0)
+        if every == 1 or len(set(batch.offered.tolist())) > 1:
+            marginals, chosen = batch.marginals, batch.chosen
+        else:
+            width = int(batch.offered[0])
+            marginals = batch.marginals.reshape(-1, width)[kept].ravel()
+            mine = np.isin(batch.owner, kept)
+            order = np.searchsorted(kept, batch.owner[mine])
+            chosen = batch.chosen[mine] - batch.starts[batch.owner[mine]] + order * width
         bins = np.clip(np.searchsorted(_EDGES, marginals, side="left") - 1, 0, len(_EDGES) - 2)
         size = len(_EDGES) - 1
         self.told += np.bincount(bins, marginals, size)
@@ -144,9 +158,19 @@ class LogDiagnostics:
         self.rewards = np.pad(self.rewards, ((0, 0), (0, width - self.rewards.shape[1])))
         part = np.minimum(numbers * _PARTS // max(self.total, 1), _PARTS - 1)
         self.shares += np.bincount(part * width + arms, minlength=_PARTS * width).reshape(_PARTS, width)
-        self.rewards += np.vstack(
-            [np.bincount(arms, minlength=width), np.bincount(arms, np.nan_to_num(rewards), minlength=width)]
-        )
+        paid = np.nan_to_num(rewards)
+        sums = [np.bincount(arms, each, minlength=width) for each in (np.ones(len(arms)), paid, paid**2)]
+        self.rewards += np.vstack(sums)
+
+    def arm_rewards(self, names: list[str]) -> list[dict[str, Any]]:
+        """How often each arm was chosen, the mean reward it brought, and the standard error of that mean."""
+        rows = []
+        for code in np.flatnonzero(self.rewards[0]):
+            n, total, squares = self.rewards[:, code]
+            variance = max(0.0, squares - total**2 / n) / max(n - 1, 1)
+            error = float(np.sqrt(variance / n))
+            rows.append({"arm": names[code], "chosen": int(n), "mean": float(total / n), "error": error})
+        return rows
 
     @property
     def calibration(self) -> list[dict[str, float]]:

@@ -13,7 +13,7 @@ from treebandit.errors import LogError
 from treebandit.evaluation import log_files
 from treebandit.evaluation.columns import SCHEMA, conform
 from treebandit.evaluation.log_files import told
-from treebandit.evaluation.validation import LogSummary, check_batches, check_ids
+from treebandit.evaluation.validation import CHECKED, LogSummary, check_batches, check_ids
 from treebandit.parameters import check_choice
 
 Duplicates = Literal["refuse", "first"]
@@ -93,7 +93,7 @@ class DecisionLog:
     def check(self) -> LogSummary:
         """Raise a LogError where a row cannot be true or an id comes twice; else what the log holds."""
         with told(self.source):
-            summary = check_batches(self.batches(), self.source)
+            summary = check_batches(self.batches(CHECKED), self.source)
             check_ids(self.frame, self.source)
         return summary
 

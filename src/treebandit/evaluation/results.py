@@ -145,6 +145,7 @@ class Evaluation:
             "warnings": self.warnings(),
             "calibration": self.log.calibration,
             "drift": self.log.drift,
+            "arms": self.log.arm_rewards(self.arms),
             "policies": [policy.as_dict() for policy in self.policies],
         }
 
