@@ -1,4 +1,4 @@
-"""The tutorial docs/evaluation.md prints what it says. To write its outputs anew: python tests/test_evaluation_docs.py"""
+"""The tutorial docs/evaluation.md prints what it says. To write it anew: python tests/test_evaluation_docs.py"""
 
 import contextlib
 import io
