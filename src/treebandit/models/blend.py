@@ -123,10 +123,9 @@ class Blend(TreeModel):
         leaves, encoder, features, leverage = self._look_up(rows)
         samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
         if encoder.ridge is not None:
-            for draw in samples:
-                best = blend_kernels.blend(draw, features, self.linear_weight)
-                more = encoder.boost(best) if boost else 1.0
-                blend_kernels.add_bonus(draw, leverage, bonus * encoder.bonus * more)
+            mean, sd = encoder.ridge.reward_mean, encoder.ridge.reward_sd if boost else 0.0
+            terms = blend_kernels.Terms(self.linear_weight, bonus * encoder.bonus, mean, sd)
+            blend_kernels.explore(samples, features, leverage, terms)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from treebandit.models.packed import kernel
@@ -25,21 +27,34 @@ def encode(contexts, layout, features, front, scores):  # type: ignore[no-untype
         features[i, features.shape[1] - 1] = scores[i]
 
 
-@kernel
-def blend(scores, features, weight):  # type: ignore[no-untyped-def]
-    """(1 - w) · score + w · last feature, in place of (n,) scores; the greatest of them."""
-    last, best = features.shape[1] - 1, -np.inf
-    for i in range(scores.shape[0]):
-        scores[i] += weight * (features[i, last] - scores[i])
-        best = max(best, scores[i])
-    return best
+class Terms(NamedTuple):
+    """Weight of the linear model; bonus; mean reward, and its standard deviation, 0 for no boost."""
+
+    weight: float
+    bonus: float
+    reward_mean: float
+    reward_sd: float
 
 
 @kernel
-def add_bonus(scores, leverage, bonus):  # type: ignore[no-untyped-def]
-    """Add bonus · √(h / (1 + h)) to (n,) scores, h the leverage."""
-    for i in range(scores.shape[0]):
-        scores[i] += bonus * np.sqrt(leverage[i] / (1.0 + leverage[i]))
+def explore(draws, features, leverage, terms):  # type: ignore[no-untyped-def]
+    """Blend (draws, n) scores of trees with the last feature, and add the bonus, in place.
+
+    A score becomes (1 - w) · score + w · last feature + boost · bonus · √(h / (1 + h)), h the leverage. The boost is 1,
+    or, where the best candidate of a draw is more than a standard deviation below the mean reward, the square of how
+    many it is. All in one call: of two candidates, calls from Python are most of the time.
+    """
+    last, sd = features.shape[1] - 1, terms.reward_sd
+    for scores in draws:
+        best = -np.inf
+        for i in range(scores.shape[0]):
+            scores[i] += terms.weight * (features[i, last] - scores[i])
+            best = max(best, scores[i])
+        missed, bonus = terms.reward_mean - best, terms.bonus
+        if missed > sd > 0.0:
+            bonus *= (missed / sd) ** 2
+        for i in range(scores.shape[0]):
+            scores[i] += bonus * np.sqrt(leverage[i] / (1.0 + leverage[i]))
 
 
 @kernel
