@@ -6,7 +6,8 @@ from trees.library import tables
 
 from treebandit.errors import ParameterError
 from treebandit.trees.bins import Bins
-from treebandit.trees.grower import ALL_CODES, NODE
+from treebandit.trees.grower import NODE
+from treebandit.trees.split_search import ALL_CODES
 
 
 def one_hot(codes, width):
