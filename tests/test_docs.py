@@ -49,5 +49,16 @@ def test_the_study_on_the_experiments_page_can_be_run(tmp_path, monkeypatch):
     assert depths == {2, 4, 6, 8, 10, "unlimited"}
 
 
+def test_the_code_on_the_inputs_page_does_what_it_says(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "inputs.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 4
+    for block in blocks:
+        exec(compile(block, "inputs.md", "exec"), {})
+        said = [line.removesuffix(" ...") for line in re.findall(r"print\(error\)  # (.*)", block)]
+        printed = capsys.readouterr().out.splitlines()
+        assert len(printed) == len(said)
+        assert all(line.startswith(start) for line, start in zip(printed, said, strict=True))
+
+
 if __name__ == "__main__":
     (DOCS / "cli.md").write_text(command_line(), encoding="utf-8")
