@@ -8,7 +8,7 @@ import treebandit
 from treebandit import Bandit, Candidates, Columns, play_round
 from treebandit.environments import Classification, DescribedArms, Synthetic
 from treebandit.errors import ParameterError
-from treebandit.models.ridge import Ridge
+from treebandit.models import blend_kernels
 from treebandit.oracles import TopK
 
 
@@ -131,11 +131,29 @@ def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
     blend = (1.0 - w) * forest + w * features[:, -1]
     np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)
     bonus = 0.5 * encoder.bonus * np.sqrt(leverage / (1.0 + leverage))
-    mean = blend.max() + shortfall * encoder.ridge.reward_sd  # of rows that pay more than these candidates
-    if shortfall > 1.0:
-        bonus = bonus * (shortfall**2 if boost else 1.0)
-    with mock.patch.object(Ridge, "reward_mean", mock.PropertyMock(return_value=mean)):
-        np.testing.assert_allclose(agent.score(candidates), blend + bonus)
+    scored = agent.score(candidates)
+    if shortfall:
+        sd = encoder.ridge.reward_sd
+        moments = property(lambda ridge: (blend.max() + shortfall * sd, sd))
+        with mock.patch.object(type(encoder.ridge), "reward_moments", moments):
+            scored = agent.score(candidates)
+        bonus = bonus * (shortfall**2 if boost and shortfall > 1.0 else 1.0)
+    np.testing.assert_allclose(scored, blend + bonus)
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_many_draws_are_blended_like_one(layout):
+    random = np.random.default_rng(0)
+    samples, features = random.normal(size=(40, 3)), random.normal(size=(3, 5)).astype(np.float32)
+    leverage, rewards = random.random(3), (1.0, 0.4)
+    expected = samples + 0.3 * (features[:, -1] - samples)
+    missed = (rewards[0] - expected.max(axis=1)) / rewards[1]
+    more = np.where(missed > 1.0, missed**2, 1.0)
+    assert 0 < (missed > 1.0).sum() < 40
+    expected += 0.7 * more[:, None] * np.sqrt(leverage / (1.0 + leverage))
+    scores = np.array(samples, order=layout)
+    blend_kernels.explore(scores, features, leverage, 0.3, 0.7, rewards)
+    np.testing.assert_allclose(scores, expected)
 
 
 def test_the_weight_is_what_would_have_been_best():

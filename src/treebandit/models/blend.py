@@ -123,9 +123,9 @@ class Blend(TreeModel):
         leaves, encoder, features, leverage = self._look_up(rows)
         samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
         if encoder.ridge is not None:
-            mean, sd = encoder.ridge.reward_mean, encoder.ridge.reward_sd if boost else 0.0
-            terms = blend_kernels.Terms(self.linear_weight, bonus * encoder.bonus, mean, sd)
-            blend_kernels.explore(samples, features, leverage, terms)
+            mean, deviation = encoder.ridge.reward_moments
+            bonus, rewards = bonus * encoder.bonus, (mean, deviation if boost else 0.0)
+            blend_kernels.explore(samples, features, leverage, self.linear_weight, bonus, rewards)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

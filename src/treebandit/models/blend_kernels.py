@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from treebandit.models.packed import kernel
@@ -27,34 +25,25 @@ def encode(contexts, layout, features, front, scores):  # type: ignore[no-untype
         features[i, features.shape[1] - 1] = scores[i]
 
 
-class Terms(NamedTuple):
-    """Weight of the linear model; bonus; mean reward, and its standard deviation, 0 for no boost."""
-
-    weight: float
-    bonus: float
-    reward_mean: float
-    reward_sd: float
-
-
 @kernel
-def explore(draws, features, leverage, terms):  # type: ignore[no-untyped-def]
-    """Blend (draws, n) scores of trees with the last feature, and add the bonus, in place.
+def explore(samples, features, leverage, weight, bonus, rewards):  # type: ignore[no-untyped-def]
+    """(1 - w) · draw of the forest + w · last feature + bonus · √(h / (1 + h)), in place of (draws, n) samples.
 
-    A score becomes (1 - w) · score + w · last feature + boost · bonus · √(h / (1 + h)), h the leverage. The boost is 1,
-    or, where the best candidate of a draw is more than a standard deviation below the mean reward, the square of how
-    many it is. All in one call: of two candidates, calls from Python are most of the time.
+    leverage: h, (n,). rewards: mean and standard deviation of the rewards; where the best candidate of a draw falls
+        short of that mean by more than a deviation, the bonus is multiplied by the square of the deviations it is.
+        A deviation of 0, and it is always the same.
     """
-    last, sd = features.shape[1] - 1, terms.reward_sd
-    for scores in draws:
-        best = -np.inf
-        for i in range(scores.shape[0]):
-            scores[i] += terms.weight * (features[i, last] - scores[i])
-            best = max(best, scores[i])
-        missed, bonus = terms.reward_mean - best, terms.bonus
-        if missed > sd > 0.0:
-            bonus *= (missed / sd) ** 2
-        for i in range(scores.shape[0]):
-            scores[i] += bonus * np.sqrt(leverage[i] / (1.0 + leverage[i]))
+    last, (mean, deviation) = features.shape[1] - 1, rewards
+    factors = np.sqrt(leverage / (1.0 + leverage))
+    for k in range(samples.shape[0]):
+        best, more = -np.inf, 1.0
+        for i in range(samples.shape[1]):
+            samples[k, i] += weight * (features[i, last] - samples[k, i])
+            best = max(best, samples[k, i])
+        if mean - best > deviation > 0.0:
+            more = ((mean - best) / deviation) ** 2
+        for i in range(samples.shape[1]):
+            samples[k, i] += bonus * more * factors[i]
 
 
 @kernel
