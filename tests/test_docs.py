@@ -12,7 +12,16 @@ from treebandit.errors import DecideOnlyError
 from treebandit.experiments import load_study
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMANDS = ((), ("run",), ("report",), ("data",), ("roads",), ("roads", "record"), ("warm-up",))
+COMMANDS = (
+    (),
+    ("run",),
+    ("report",),
+    ("evaluate",),
+    ("data",),
+    ("roads",),
+    ("roads", "record"),
+    ("warm-up",),
+)
 
 
 def command_line():
@@ -21,6 +30,7 @@ def command_line():
     code = "import sys; sys.argv[0] = 'treebandit'; from treebandit.cli import main; main()"
     environment = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"}
     environment.pop("TREEBANDIT_ROADS", None)
+    environment.pop("TREEBANDIT_LOGS", None)
     for command in COMMANDS:
         shown = subprocess.run(
             [sys.executable, "-c", code, *command, "--help"],
