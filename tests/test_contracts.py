@@ -79,10 +79,9 @@ ENVIRONMENTS = {
 LEARNERS = {
     "DecisionTreeTrees": [({}, ("counts",)), ({"min_samples_leaf": 2, "max_depth": 3}, ())],
     "ExtraTrees": [({"n_trees": 13}, ()), ({"n_trees": 5, "bootstrap": True, "max_features": 1}, ())],
-    "HistogramBoosting": [({"n_trees": 13}, ()), ({"n_trees": 7, "max_depth": None, "subsample": 0.7}, ())],
     "HistogramForest": [
         ({"n_trees": 13}, ()),
-        ({"n_trees": 13, "bootstrap": False, "subsample": 0.8, "blind_share": 0.5}, ()),
+        ({"n_trees": 13, "bootstrap": False, "subsample": 0.8}, ()),
         ({"n_trees": 1, "max_depth": None, "max_features": 1, "bins": 5}, ()),
     ],
     "LightGBMTrees": [({"n_trees": 13}, ()), ({"n_trees": 13, "mode": "forest"}, ())],

@@ -35,7 +35,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "agents.tree_ensemble": "TETS TEUCB",
     },
     "tree learner": {
-        "trees.histogram_forest": "HistogramBoosting HistogramForest",
+        "trees.histogram_forest": "HistogramForest",
         "trees.lightgbm_trees": "LightGBMTrees",
         "trees.sklearn_trees": "DecisionTreeTrees ExtraTrees RandomForestTrees",
         "trees.xgboost_trees": "XGBoostTrees",
