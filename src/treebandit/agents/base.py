@@ -295,7 +295,7 @@ class BaseAgent:
 
     def _marginals(self, settings: Settings, candidates: Candidates) -> Floats:
         drawn = self._drawn(candidates, settings.draws)
-        return np.minimum(settings.choices(drawn, self._random).marginals, 1.0)
+        return settings.choices(drawn, self._random).marginals
 
     def _decide_all(self, offers: list[Offer], inputs: Inputs, settings: Settings) -> list[Decision]:
         """Decisions one after the other, each a round of its own; nothing has changed where one fails."""
