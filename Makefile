@@ -1,4 +1,5 @@
-# make test       everything that must hold: lint, types, directions, tests
+# make test       what must hold: lint, types, directions, tests
+# make test-slow  the tests marked slow
 # make benchmark  a first result: the quick study, its table and its page
 # make fuzz       hostile files and inputs, CASES of each kind
 # make dist       sdist and wheel under dist/, tried in an empty environment
@@ -12,7 +13,7 @@ STAMP := .venv/.installed
 CASES ?= 20000
 SEED ?= 0
 
-.PHONY: test benchmark fuzz bench dist install clean
+.PHONY: test test-slow benchmark fuzz bench dist install clean
 
 install: $(STAMP)
 
@@ -26,7 +27,10 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest -m 'not slow'
+
+test-slow: $(STAMP)
+	$(BIN)/pytest -m slow
 
 benchmark: $(STAMP)
 	$(BIN)/treebandit run quick --into results/quick
