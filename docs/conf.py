@@ -77,6 +77,7 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}
 htmlhelp_basename = "treebandit"
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

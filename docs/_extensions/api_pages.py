@@ -68,7 +68,9 @@ def error_page() -> str:
     """The tree of exceptions, then each of them."""
     said = (errors.__doc__ or "").split("\n\n", 1)
     lines = ["Errors", "======", "", said[0].strip(), ""]
-    lines += ["All of them are in ``treebandit.errors``; their messages say what was given, what was expected and"]
+    lines += [
+        "All of them are in ``treebandit.errors``; their messages say what was given, what was expected and"
+    ]
     lines += ["what to do, and what raised them has changed nothing.", "", ".. code-block:: text", ""]
     lines += [f"   {line}" for line in said[1].strip().splitlines()]
     lines += ["", ".. currentmodule:: treebandit.errors", ""]

@@ -40,18 +40,21 @@ def smooth(values, width=20):
     return np.convolve(values, np.ones(width) / width, mode="valid")
 
 
+# %%
+# Left: how many articles are opened. Right: what it has learned of freshness and length, the other two numbers at one
+# half.
+
+side = np.linspace(0, 1, 50)
+rows = np.array([[fresh, length, 0.5, 0.5] for length in side for fresh in side])
+
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
 left.plot(smooth(best), color="0.6", ls="--", label="the best page")
 left.plot(smooth(opened), label="the agent's page")
 left.set(title="Articles opened per page", xlabel="page", ylabel="expected, mean of 20 pages", ylim=(0, None))
 left.legend()
-
-# %%
-# What it has learned of freshness and length, the other two numbers at one half.
-
-side = np.linspace(0, 1, 50)
-rows = np.array([[fresh, length, 0.5, 0.5] for length in side for fresh in side])
-picture = right.imshow(agent.estimate(rows).mean.reshape(50, 50), origin="lower", extent=(0, 1, 0, 1), vmin=0, vmax=1)
+picture = right.imshow(
+    agent.estimate(rows).mean.reshape(50, 50), origin="lower", extent=(0, 1, 0, 1), vmin=0, vmax=1
+)
 right.set(title="Estimated chance to be opened", xlabel="freshness", ylabel="length")
 right.grid(False)
 figure.colorbar(picture, ax=right)

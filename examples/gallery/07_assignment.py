@@ -31,13 +31,17 @@ for _ in range(200):
 # The skills as they are, as they are estimated, and what was lost on the way. A worker who is bad at a kind of job is
 # tried at it now and then, and no more often than it takes to know.
 
-pairs = np.array([np.concatenate([np.eye(WORKERS)[w], np.eye(KINDS)[k]]) for w in range(WORKERS) for k in range(KINDS)])
+pairs = np.array(
+    [np.concatenate([np.eye(WORKERS)[w], np.eye(KINDS)[k]]) for w in range(WORKERS) for k in range(KINDS)]
+)
 estimate = agent.estimate(pairs).mean.reshape(WORKERS, KINDS)
 figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.4), width_ratios=(1, 1, 1.6))
 for axis, values, title in ((axes[0], skill, "true skill"), (axes[1], estimate, "estimated")):
     axis.imshow(values, vmin=0, vmax=1, cmap="Greens")
     for (w, k), value in np.ndenumerate(values):
-        axis.text(k, w, f"{value:.2f}", ha="center", va="center", color="w" if value > 0.6 else "k", fontsize=8)
+        axis.text(
+            k, w, f"{value:.2f}", ha="center", va="center", color="w" if value > 0.6 else "k", fontsize=8
+        )
     axis.set(title=title, xlabel="kind of job", ylabel="worker", xticks=range(KINDS), yticks=range(WORKERS))
     axis.grid(False)
 axes[2].plot(np.convolve(lost, np.ones(15) / 15, mode="valid"))

@@ -45,6 +45,8 @@ figure, axis = plt.subplots()
 days = np.arange(DAYS) + 1
 for described, name in ((True, "products with features"), (False, "products by number alone")):
     axis.plot(days, play(described).reshape(DAYS, DAY).mean(1), "o-", label=name)
-axis.set(title="50 new products every day", xlabel="day", ylabel="share of the best possible sales", ylim=(0, 1))
+axis.set(
+    title="50 new products every day", xlabel="day", ylabel="share of the best possible sales", ylim=(0, 1)
+)
 axis.legend()
 plt.show()

@@ -53,6 +53,8 @@ for axis, offer in zip(axes, offers, strict=True):
     axis.imshow(belief.mean.reshape(3, 3), cmap="PiYG", vmin=-3, vmax=3)
     for place, mean in np.ndenumerate(belief.mean.reshape(3, 3)):
         axis.text(place[1], place[0], f"{mean:+.1f}", ha="center", va="center")
-    axis.set(title=f"gain of '{offer}'", xticks=range(3), xticklabels=plans, yticks=range(3), yticklabels=cities)
+    axis.set(
+        title=f"gain of '{offer}'", xticks=range(3), xticklabels=plans, yticks=range(3), yticklabels=cities
+    )
     axis.grid(False)
 plt.show()
