@@ -2,8 +2,8 @@
 
 python scripts/test_oldest.py [arguments of pytest]
 
-The environment is .venv-oldest, resolved by uv (`--resolution lowest-direct`) and installed from the same index as
-everything else. Left out: torch, which is tested in one exact version, and SUMO, whose files a recorder's tests compare.
+The environment is .venv-oldest, resolved by uv (`--resolution lowest-direct`). Left out: torch, which is tested in one
+exact version, and SUMO, whose files a recorder's tests compare.
 """
 
 from __future__ import annotations

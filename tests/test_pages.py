@@ -1,7 +1,7 @@
 """All Python code of the pages runs as printed, page by page, from top to bottom.
 
-```python blocks of a page share their names, and run in an empty folder. What a page needs beforehand stands in a comment
-that readers do not see: <!-- before the code: ... -->. Code of other packages is marked `py` and is not run here.
+```python blocks of a page share their names, and run in an empty folder. What a page needs beforehand stands in a
+comment that readers do not see: <!-- before the code: ... -->. Code of other packages is marked `py`, and not run here.
 """
 
 import re

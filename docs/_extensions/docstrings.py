@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import re
@@ -15,10 +16,8 @@ ARGUMENT = re.compile(r"^(\w+(?:, \w+)*): (?=\S)")
 def parameters_of(thing: Any) -> set[str]:
     """Names of the arguments of a function or class, and of the fields of a dataclass."""
     names: set[str] = set()
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         names |= set(inspect.signature(thing).parameters)
-    except (TypeError, ValueError):
-        pass
     if dataclasses.is_dataclass(thing):
         names |= {field.name for field in dataclasses.fields(thing)}
     return names - {"self"}

@@ -37,8 +37,8 @@ for _ in range(1000):
 
 # %%
 # Left: what the choices cost, against always showing the best offer. Right: the offer that it thinks best now, for
-# visitors of all kinds, with the true borders as lines. Where both numbers are large, coffee and water sell nearly alike
-# (0.7 and 0.6), and few visitors come from there: a mistake there costs little, so it is mended late.
+# visitors of all kinds, with the true borders as lines. Where both numbers are large, coffee and water sell nearly
+# alike (0.7 and 0.6), and few visitors come from there: a mistake there costs little, so it is mended late.
 
 at_random = np.mean([c.max() - c.mean() for c in map(chances, random.normal(size=(2000, 2)))])
 grid = np.stack(np.meshgrid(np.linspace(-2, 2, 60), np.linspace(-2, 2, 60)), axis=-1).reshape(-1, 2)

@@ -16,10 +16,10 @@ x = np.concatenate([random.uniform(-3, -0.5, 150), random.uniform(0.8, 3, 60)])
 y = np.sin(2 * x) + 0.5 * (x > 0) + random.normal(0, np.where(x < -1.5, 0.35, 0.1))
 
 # %%
-# Two ensembles, the same estimate: the deviation is large on the left, where the noise is strong, and small where it is
-# weak. In the gap without rows each tree answers with the leaf next to it, and the deviation is that leaf's: trees cannot
-# see that nothing lies there. The numbers rank rows by how little is known of them and are no confidence intervals, as
-# trees grown on the same rows err together, which the sum over the leaves does not count.
+# Two ensembles, the same estimate: the deviation is large on the left, where the noise is strong, and small where
+# it is weak. In the gap without rows each tree answers with the leaf next to it, and the deviation is that leaf's:
+# trees cannot see that nothing lies there. The numbers rank rows by how little is known of them and are no
+# confidence intervals, as trees grown on the same rows err together, which the sum over the leaves does not count.
 
 grid = np.linspace(-3, 3, 400)
 figure, axes = plt.subplots(2, 2, figsize=(9, 4.6), sharex=True, sharey="row", height_ratios=(2, 1))

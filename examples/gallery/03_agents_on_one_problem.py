@@ -14,7 +14,8 @@ from treebandit.environments import Classification
 
 # %%
 # The Mushroom table as a bandit: two arms, "eat" and "leave" so to speak, and a reward of 1 for the right one. Its
-# features nearly decide it; ``UCB1Tuned``, which does not look at them, can learn only which arm is right more often.
+# features nearly decide it; ``UCB1Tuned``, which does not look at them, can learn only which arm is right more
+# often.
 
 agents = {
     "Bandit": Bandit(seed=0),

@@ -41,8 +41,8 @@ def smooth(values, width=20):
 
 
 # %%
-# Left: how many articles are opened. Right: what it has learned of freshness and length, the other two numbers at one
-# half.
+# Left: how many articles are opened. Right: what it has learned of freshness and length, the other two numbers at
+# one half.
 
 side = np.linspace(0, 1, 50)
 rows = np.array([[fresh, length, 0.5, 0.5] for length in side for fresh in side])

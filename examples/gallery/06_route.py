@@ -28,8 +28,9 @@ def minutes(hour):
 
 
 # %%
-# ``ShortestPath`` takes the two nodes of every edge. Times are negative rewards. A road that was never tried pays nothing
-# and teaches nothing, so routes need an agent that explores: Thompson sampling on boosted trees draws widely.
+# ``ShortestPath`` takes the two nodes of every edge. Times are negative rewards. A road that was never tried pays
+# nothing and teaches nothing, so routes need an agent that explores: Thompson sampling on boosted trees draws
+# widely.
 
 path_finder = ShortestPath(starts, ends, source=(0, 0), target=(SIDE - 1, SIDE - 1))
 agent = TETS(HistogramBoosting(n_trees=50, max_depth=4), random_start="rounds", random_rounds=5, seed=0)

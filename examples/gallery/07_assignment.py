@@ -28,8 +28,8 @@ for _ in range(200):
     lost.append(quality[best_pairs(quality)].sum() - quality[pairs].sum())
 
 # %%
-# The skills as they are, as they are estimated, and what was lost on the way. A worker who is bad at a kind of job is
-# tried at it now and then, and no more often than it takes to know.
+# The skills as they are, as they are estimated, and what was lost on the way. A worker who is bad at a kind of job
+# is tried at it now and then, and no more often than it takes to know.
 
 pairs = np.array(
     [np.concatenate([np.eye(WORKERS)[w], np.eye(KINDS)[k]]) for w in range(WORKERS) for k in range(KINDS)]

@@ -42,9 +42,9 @@ for _ in range(600):
     agent.learn(person, gain(person, offer) + random.normal(0, 1), arms=offer)
 
 # %%
-# A frame asks for many estimates at once: one row per kind of customer, the age unknown. The offers that pay are known
-# well. Of offers that disappointed at once, such as a trial for "pro", only this much is known: that they were not worth
-# another try. An agent learns what it needs for its decisions, not the whole truth.
+# A frame asks for many estimates at once: one row per kind of customer, the age unknown. The offers that pay are
+# known well. Of offers that disappointed at once, such as a trial for "pro", only this much is known: that they
+# were not worth another try. An agent learns what it needs for its decisions, not the whole truth.
 
 kinds = pl.DataFrame({"city": np.repeat(cities, 3), "plan": np.tile(plans, 3), "age": [float("nan")] * 9})
 figure, axes = plt.subplots(1, 3, figsize=(9.5, 3), sharey=True)

@@ -31,8 +31,8 @@ values = [1, 2, 4, 8]
 """
 
 # %%
-# Every run is one file in the folder. ``treebandit run`` does the same with several processes, and goes on where it was
-# stopped.
+# Every run is one file in the folder. ``treebandit run`` does the same with several processes, and goes on where
+# it was stopped.
 
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "depth.toml"

@@ -16,7 +16,8 @@ arms = ["a", "b", "c", "d"]
 means = {"a": 0.55, "b": 0.50, "c": 0.35, "d": 0.20}
 
 # %%
-# Four arms with the same context in every round. ``a`` and ``b`` are close, so that it takes long to tell them apart.
+# Four arms with the same context in every round. ``a`` and ``b`` are close, so that it takes long to tell them
+# apart.
 
 agent = treebandit.TETS(
     treebandit.HistogramForest(n_trees=20, max_depth=4), exploration=3.0, random_rounds=5, seed=0
@@ -36,5 +37,5 @@ axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()
 
 # %%
-# The floor gives each arm 0.04 / 4 of the decisions for ever. That is the price of being able to say later, from the log
-# alone, what another rule would have earned.
+# The floor gives each arm 0.04 / 4 of the decisions for ever. That is the price of being able to say later, from
+# the log alone, what another rule would have earned.
