@@ -16,6 +16,7 @@ from treebandit import saving, schema
 from treebandit.agents import deciding
 from treebandit.agents.deciding import Offer, Settings
 from treebandit.core import Candidates, Decision, Estimate, Floats, Indices, Oracle, choose_with
+from treebandit.docstrings import inherit_arguments
 from treebandit.errors import (
     DecideOnlyError,
     InputError,
@@ -42,9 +43,22 @@ class BaseAgent:
     Every method may be called from any thread: one caller at a time. An exception, Ctrl-C included, at any moment
     leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and
     learning prepares all changes before it makes any, so that making them can be repeated.
+
+    seed: of all random draws; the same seed, the same choices. None draws a new one.
+
+    >>> from treebandit import LinUCB
+    >>> agent = LinUCB(seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    >>> agent.clock
+    1
     """
 
     seed: int | None
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        inherit_arguments(cls)
 
     def __post_init__(self) -> None:
         self.clock = 0
