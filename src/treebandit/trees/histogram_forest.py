@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit.core import Features, Floats
+from treebandit.docstrings import inherit_arguments
 from treebandit.errors import ParameterError
 from treebandit.trees import histogram_kernels as kernels
 from treebandit.trees.bins import MOST_BINS, BinnedFeatures
@@ -22,8 +23,12 @@ _NO_LIMIT = 1 << 30
 class _HistogramTrees:
     """What both ensembles share.
 
-    max_depth: None for no limit. max_features: share (float) or number (int) of the columns tried at each split,
-    where the columns of one one-hot coding count as one. bins: of a column with more different values than that.
+    n_trees: how many.
+    max_depth: None for no limit.
+    min_samples_leaf: the fewest rows in a leaf.
+    max_features: share (float) or number (int) of the columns tried at each split, where the columns of one one-hot
+        coding count as one.
+    bins: of a column with more different values than that.
     subsample: share of the rows that each tree sees, drawn without replacement.
     """
 
@@ -33,6 +38,9 @@ class _HistogramTrees:
     max_features: float | int = 1.0
     bins: int = 64
     subsample: float = 1.0
+
+    def __init_subclass__(cls) -> None:
+        inherit_arguments(cls)
 
     def __post_init__(self) -> None:
         self._check()
@@ -75,6 +83,13 @@ class HistogramForest(_HistogramTrees):
     bootstrap: each tree sees as many rows as there are, drawn with replacement, whatever `subsample` says;
         `min_samples_leaf` counts different rows.
     blind_share: share of the trees that do not see the last column, for a column that would crowd out the others.
+
+    >>> import numpy as np
+    >>> from treebandit import HistogramForest
+    >>> features = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> forest = HistogramForest(n_trees=5).fit(features, np.where(features[:, 0] < 10, 0.0, 1.0), seed=0)
+    >>> forest.n_trees
+    5
     """
 
     max_features: float | int = 0.5
@@ -117,6 +132,13 @@ class HistogramBoosting(_HistogramTrees):
     """Gradient boosting with squared error on binned features.
 
     learning_rate: η. ridge: λ, rows' weight of the prior that a leaf's output is 0.
+
+    >>> import numpy as np
+    >>> from treebandit import HistogramBoosting
+    >>> features = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> forest = HistogramBoosting(n_trees=5).fit(features, np.where(features[:, 0] < 10, 0.0, 1.0), seed=0)
+    >>> forest.n_trees
+    5
     """
 
     max_depth: int | None = 6
