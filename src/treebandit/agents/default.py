@@ -26,7 +26,7 @@ def _default_forest() -> HistogramForest:
 
 @dataclass(eq=False)
 class Bandit(ModelAgent):
-    """The default agent: one configuration for all problems, nothing to tune.
+    """Makes decisions and learns from their rewards, with one configuration for all problems: the agent to take first.
 
     A forest scores all arms; a ridge regression per arm is one of its features and is blended with it by how well each
     predicted. It explores by Thompson sampling from the forest's leaves, and by a bonus for candidates unlike what an
@@ -35,14 +35,19 @@ class Bandit(ModelAgent):
         (1 - w) · draw of the forest + w · z·θ + linear_exploration · boost · s · √(log₂ K / width) · √(h / (1 + h)),
 
     where h = z'A⁻¹z is the leverage of the row for its arm, s the standard deviation of all rewards and K the number of
-    arms (docs/default-agent.md).
+    arms (docs/default-agent.md). No argument needs to be given; `seed` makes choices repeatable.
 
     trees: the forest.
     exploration: ν, how much the draws of the forest deviate from its mean; 0 is a greedy forest.
-    random_rounds, random_start: how it begins, as in TEUCB: each arm in turn, twice.
-    rebuild: when trees and regressions are fitted anew; '8 ln t': whenever ⌈8 ln t⌉ grows.
-    arm_encoding: how the arm enters the trees, as in TEUCB.
-    prior_rows: as in TEUCB.
+    random_rounds: how long choices are random at the start, in the unit of `random_start`.
+    random_start: 'in_turn', each arm in turn, `random_rounds` times; 'per_arm', as many random rounds times the number
+        of arms; 'rounds', as many in all, for candidates that describe themselves and for sets.
+    rebuild: when trees and regressions are fitted anew: '8 ln t', whenever ⌈8 ln t⌉ grows; 'every 100'; 'never' again
+        after the first time.
+    arm_encoding: how the arm enters the trees: its 'label' in front of the features, 'one_hot', or 'none'; 'auto' is
+        the label where arms are given.
+    prior_rows: how many rows' weight the variance of all rewards has in the variance of each leaf; 0, a leaf of equal
+        rewards is sure of itself.
     linear: False, no linear model at all.
     blend: w is what would have been best so far; False, w = 0.
     without_linear: share of the trees that do not see the linear score, which would crowd out other features.
@@ -51,6 +56,14 @@ class Bandit(ModelAgent):
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
         all rounds.
     standardise: choices do not depend on the unit of the rewards; False, rewards as they are.
+
+    >>> agent = treebandit.Bandit(seed=0)
+    >>> decision = agent.decide({"age": 31, "city": "Rome"}, arms=["coffee", "tea", "water"])
+    >>> agent.learn(decision, 1.0)
+    >>> 0 < decision.probability <= 1
+    True
+    >>> agent.save("agent.treebandit")
+    >>> agent = treebandit.load("agent.treebandit")
     """
 
     trees: TreeLearner = field(default_factory=_default_forest)

@@ -22,7 +22,12 @@ Masked = tuple[Sequence[int], float]
 
 @runtime_checkable
 class TreeLearner(Protocol):
-    """A tree library behind one method."""
+    """A tree library behind one method.
+
+    >>> from treebandit import HistogramForest, TreeLearner
+    >>> isinstance(HistogramForest(), TreeLearner)
+    True
+    """
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow trees on (n, d) features and (n,) targets."""
@@ -56,10 +61,22 @@ class Forest:
     """Flat arrays of all nodes of all trees; a prediction is `base` plus the sum of one leaf value per tree.
 
     nodes: tree after tree, each level by level with siblings side by side; behind them one more leaf of value 0.
-    sizes: (trees,), how many nodes each tree has. values: (nodes,), outputs of the leaves.
+    sizes: (trees,), how many nodes each tree has.
+    values: (nodes,), outputs of the leaves.
+    n_features: columns of the rows that it takes.
+    base: what all predictions start from.
     learning_rate: η where trees were added up (boosting), 0 where they are averaged (bagging): then the values
         are already divided by the number of trees.
     in_bag: (n, trees), which training rows each tree was grown on; None where that is not known. Not saved.
+
+    >>> import numpy as np
+    >>> from treebandit import Forest
+    >>> stump = Forest.from_nodes(
+    ...     sizes=[3], left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0.5, 0, 0],
+    ...     missing_left=[True] * 3, value=[0, -1, 1], n_features=1,
+    ... )
+    >>> stump.predict(np.array([[0.2], [0.7]], np.float32)).tolist()
+    [-1.0, 1.0]
     """
 
     nodes: NDArray[np.void]

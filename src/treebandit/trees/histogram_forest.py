@@ -23,13 +23,22 @@ _NO_ROW = np.empty(0, np.uint8)
 class HistogramForest:
     """A random forest with squared error on binned features.
 
+    n_trees: how many.
     max_depth: None for no limit.
+    min_samples_leaf: the fewest rows in a leaf.
     max_features: share (float) or number (int) of the columns tried at each split, where the columns of one category's
         one-hot count as one.
     bins: of a column with more different values than that.
     bootstrap: each tree sees as many rows as there are, drawn with replacement, whatever `subsample` says;
         `min_samples_leaf` counts different rows.
     subsample: share of the rows that each tree sees, drawn without replacement.
+
+    >>> import numpy as np
+    >>> from treebandit import HistogramForest
+    >>> features = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> forest = HistogramForest(n_trees=5).fit(features, np.where(features[:, 0] < 10, 0.0, 1.0), seed=0)
+    >>> forest.n_trees
+    5
     """
 
     #: That `fit` takes `column_groups` and `masked`.
