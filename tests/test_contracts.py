@@ -23,7 +23,7 @@ AGENTS = {
     "EpsilonGreedy": [{}, {"agent": LinUCB(), "epsilon": 0.5}],
     "LinTS": [{}, {"shared": True}],
     "LinUCB": [{}, {"shared": True}],
-    "NeuralTS": [{"hidden": [8], "epochs": 2}],
+    "NeuralTS": [{"hidden": [8], "epochs": 2}, {"hidden": [8], "epochs": 2, "features": "unit"}],
     "NeuralUCB": [{"hidden": [8], "epochs": 2}],
     "TETS": [
         {"trees": BOOSTED},
