@@ -32,8 +32,8 @@ class _NeuralAgent(ModelAgent):
     matrix: 'diagonal' keeps the diagonal of U only, 'full' all of it (small networks).
     standardise: give the network rewards of mean 0 and standard deviation 1, so that s is in standard deviations of the
         rewards seen; False, the rewards as they are.
-    features: 'scaled', numbers standardised and categories one-hot; 'raw', numbers and codes as they are; 'unit', the
-        same with each row divided by its length, as in the code of Zhang et al. (2021). Both are for comparison.
+    features: 'scaled', numbers standardised and categories one-hot; 'unit', for comparison, numbers and codes as they
+        are, each row divided by its length, as in the code of Zhang et al. (2021).
     """
 
     exploration: float = 1e-3

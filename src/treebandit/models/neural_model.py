@@ -15,7 +15,7 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot
-from treebandit.features.plain_rows import ROW_FORMS, RowForm, plain_rows
+from treebandit.features.plain_rows import RowForm, plain_rows
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit
@@ -53,7 +53,8 @@ class NetworkSettings:
 
     def __post_init__(self) -> None:
         choices = {
-            "features": ROW_FORMS,
+            # Gradient steps on numbers of any size run off to infinity.
+            "features": ("scaled", "unit"),
             "arm_encoding": ("disjoint", "none"),
             "optimiser": ("adam", "sgd"),
             "matrix": ("diagonal", "full"),
@@ -266,7 +267,7 @@ class _RowScale:
     def __call__(self, contexts: Features) -> Features:
         """(n, width) features of (n, d) contexts."""
         if self.form != "scaled":
-            return plain_rows(contexts, unit=self.form == "unit").astype(np.float32)
+            return plain_rows(contexts, unit=True).astype(np.float32)
         features = (OneHot(self.columns)(contexts) - self.shift) * self.factor
         np.clip(features, -_FARTHEST, _FARTHEST, out=features)
         np.copyto(features, 0.0, where=np.isnan(features))
