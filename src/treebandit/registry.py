@@ -28,6 +28,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     "agent": {
         "agents.bandit_forest": "BanditForest",
         "agents.default": "Bandit",
+        "agents.ensemble_sampling": "EnsembleSampling",
         "agents.linear": "LinTS LinUCB",
         "agents.neural": "NeuralTS NeuralUCB",
         "agents.simple": "EpsilonGreedy UCB1 UCB1Normal UCB1Tuned Uniform",

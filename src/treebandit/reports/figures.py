@@ -124,7 +124,7 @@ def _regret_curves(results: Results, runs: pl.DataFrame, means: pl.DataFrame, st
 
 
 def _reference_lines(routes: tuple[FixedRoute, ...], length: int) -> list[Any]:
-    """A grey line for each fixed route: its regret grows evenly. Names stand above the upper and below the lower one."""
+    """A grey line for each fixed route, since its regret grows evenly; names stand above the upper, below the lower."""
     if len(routes) == 2 and np.array_equal(routes[0].edges, routes[1].edges):
         routes = (replace(routes[0], name="free-flow route, the best fixed one too"),)
     layers = []
