@@ -70,6 +70,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "reports.page": "write_page",
         "reports.paper": "paper_table",
         "reports.routes": "route_maps",
+        "reports.run_table": "read_run_table write_run_table",
         "reports.summary": "Results as_json read_results summarise",
         "reports.terminal": "print_table",
         "saving": "load",

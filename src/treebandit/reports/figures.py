@@ -87,8 +87,10 @@ def _renamed(found: list[Figure]) -> list[Figure]:
 
 
 def _regret_curves(results: Results, runs: pl.DataFrame, means: pl.DataFrame, style: Style) -> Figure:
-    _, rounds = load_records(results.folder)
-    frame = frames.curves(runs, rounds)
+    if results.curve is None:
+        frame = frames.curves(runs, load_records(results.folder)[1])
+    else:
+        frame = frames.curves(runs, results.curve, thinned=True)
     agents = in_order(frame["agent"])
     references = reference_routes(results)
     drawn = []

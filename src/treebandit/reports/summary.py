@@ -44,12 +44,14 @@ class Results:
     runs: one row per finished run that counts, as `load_runs` gives them.
     plan: one row per run asked for; empty where the folder has none.
     left_out: how many finished runs do not count, because the study now asks for other settings.
+    curve: run_id, round, cumulative regret at few rounds, where there are no records to read them from.
     """
 
     folder: Path
     runs: pl.DataFrame
     plan: pl.DataFrame
     left_out: int = 0
+    curve: pl.DataFrame | None = None
 
     @property
     def expected(self) -> int:
