@@ -149,8 +149,8 @@ def summarise(source: str | Path | Results) -> pl.DataFrame:
     rank, best: by mean, among all rows of the environment; tied: the paired difference to the best over the
     seeds both have played is within noise (its 95 % interval holds 0), null where they share fewer than three.
     choosing, learning, rebuilding: seconds a run, learning without the rebuilding it triggers.
-    paper_mean, paper_sd, paper_cpu_seconds: the paper's table, where agent, environment and rounds agree and
-    no parameter is varied.
+    paper_mean, paper_sd, paper_cpu_seconds, paper_gpu_seconds: the paper's table, where agent, environment and rounds
+    agree and no parameter is varied.
     """
     results = source if isinstance(source, Results) else read_results(source)
     frame = _with_interval(_means(results.runs))
@@ -255,5 +255,5 @@ def _in_reading_order(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort(order, nulls_last=True, maintain_order=True).select(
         *GROUP, "seeds", "regret_mean", "regret_sd", "cpu_seconds_mean", "regret_low", "regret_high",
         "rank", "best", "tied", "choosing", "learning", "rebuilding",
-        "paper_mean", "paper_sd", "paper_cpu_seconds", "note",
+        "paper_mean", "paper_sd", "paper_cpu_seconds", "paper_gpu_seconds", "note",
     )  # fmt: skip
