@@ -20,6 +20,7 @@ COMMANDS = (
     ("data",),
     ("roads",),
     ("roads", "record"),
+    ("roads", "lust"),
     ("warm-up",),
 )
 

@@ -28,6 +28,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     "agent": {
         "agents.bandit_forest": "BanditForest",
         "agents.default": "Bandit",
+        "agents.ensemble_sampling": "EnsembleSampling",
         "agents.linear": "LinTS LinUCB",
         "agents.neural": "NeuralTS NeuralUCB",
         "agents.simple": "EpsilonGreedy UCB1 UCB1Normal UCB1Tuned Uniform",
@@ -88,6 +89,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "reports.page": "write_page",
         "reports.paper": "paper_table",
         "reports.routes": "route_maps",
+        "reports.run_table": "read_run_table write_run_table",
         "reports.summary": "Results as_json read_results summarise",
         "reports.terminal": "print_table",
         "saving": "load",
