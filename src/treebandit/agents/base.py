@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ from treebandit import saving, schema
 from treebandit.agents import deciding
 from treebandit.agents.deciding import Offer, Settings
 from treebandit.core import Candidates, Decision, Estimate, Floats, Indices, Oracle, choose_with
+from treebandit.docstrings import inherit_arguments
 from treebandit.errors import (
     DecideOnlyError,
     InputError,
@@ -32,6 +34,7 @@ from treebandit.policies.floor import ScoreDraws
 _Decided = TypeVar("_Decided")
 
 
+@dataclass(eq=False)
 class BaseAgent:
     """An agent for tables: subclasses are dataclasses whose fields describe them completely.
 
@@ -42,16 +45,35 @@ class BaseAgent:
     Every method may be called from any thread: one caller at a time. An exception, Ctrl-C included, at any moment
     leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and
     learning prepares all changes before it makes any, so that making them can be repeated.
+
+    seed: of all random draws; the same seed, the same choices. None draws a new one.
+    columns: what named columns are, so that the first rows need not tell: {name: 'number', 'flag' (true or false),
+        'category', or the list of all its categories}.
+    new_columns: rows may bring columns never seen, which are missing in older rows, and may lack some; False: refused.
+
+    >>> from treebandit import LinUCB
+    >>> agent = LinUCB(seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    >>> agent.clock
+    1
     """
 
-    seed: int | None
+    columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    new_columns: bool = field(default=False, kw_only=True)
+    #: A field of every subclass; without a type here, since the fields of this class would come before all others.
+    seed = cast("int | None", None)
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        inherit_arguments(cls)
 
     def __post_init__(self) -> None:
         self.clock = 0
         self._decided = False
         #: Whether it was loaded from a file without history.
         self._decide_only = False
-        self._inputs = Inputs()
+        self._inputs = Inputs(self.columns, new_columns=self.new_columns)
         self._random = np.random.default_rng(self.seed)
         self._lock = threading.RLock()
         #: What brings a call that was cut short to an end: undoes a decision, completes learning.
@@ -345,7 +367,8 @@ class BaseAgent:
         self._decided = schema.flag(state, "decided")
         self._decide_only = schema.flag(state, "decide_only")
         self._random.bit_generator.state = schema.random_state(state, "random")
-        self._inputs = Inputs.restored(schema.part(state, "inputs"))
+        inputs = schema.part(state, "inputs")
+        self._inputs = Inputs.restored(inputs, self.columns, new_columns=self.new_columns)
         self._restore(schema.part(state, "own"))
         self._try_out()
 

@@ -10,6 +10,7 @@ from typing import Literal
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
+from treebandit.features.plain_rows import RowForm
 from treebandit.models.neural_model import NetworkSettings, NeuralModel
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.policies.policy import check_exploration
@@ -19,7 +20,7 @@ from treebandit.policies.policy import check_exploration
 class _NeuralAgent(ModelAgent):
     """A network f over scaled numbers and one-hot categories, with NeuralUCB's policy or NeuralTS's.
 
-    exploration: ν; regularisation: λ. A row's score deviates from f by s, s² = λ ν g'U⁻¹g with g the gradient of f
+    exploration, regularisation: ν and λ. A row's score deviates from f by s, s² = λ ν g'U⁻¹g with g the gradient of f
         by all its parameters, and U = λI + Σ gg' over the rows learned; g is not divided by the width of the network,
         as in the authors' code, so that λ here is λ times the width in their papers.
     hidden: units of each hidden layer (ReLU). dropout: their share left out at random while training.
@@ -31,6 +32,8 @@ class _NeuralAgent(ModelAgent):
     matrix: 'diagonal' keeps the diagonal of U only, 'full' all of it (small networks).
     standardise: give the network rewards of mean 0 and standard deviation 1, so that s is in standard deviations of the
         rewards seen; False, the rewards as they are.
+    features: 'scaled', numbers standardised and categories one-hot; 'unit', for comparison, numbers and codes as they
+        are, each row divided by its length, as in the code of Zhang et al. (2021).
     """
 
     exploration: float = 1e-3
@@ -46,6 +49,7 @@ class _NeuralAgent(ModelAgent):
     early_stopping: bool = False
     matrix: Literal["diagonal", "full"] = "diagonal"
     standardise: bool = True
+    features: RowForm = "scaled"
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, NeuralModel, Policy]:
@@ -67,6 +71,7 @@ class _NeuralAgent(ModelAgent):
             early_stopping=self.early_stopping,
             matrix=self.matrix,
             standardise=self.standardise,
+            features=self.features,
         )
         check_exploration(self.exploration)
         model = NeuralModel(settings, int(self._random.integers(2**62)))
@@ -83,7 +88,13 @@ class _NeuralAgent(ModelAgent):
 
 @dataclass(eq=False)
 class NeuralUCB(_NeuralAgent):
-    """Neural upper confidence bound (Zhou et al. 2020): U = f + s."""
+    """Neural upper confidence bound (Zhou et al. 2020): U = f + s.
+
+    >>> from treebandit import NeuralUCB
+    >>> agent = NeuralUCB(hidden=(8,), epochs=1, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    """
 
     def _exploring(self, scale: float) -> Policy:
         return UCB(scale)
@@ -91,7 +102,13 @@ class NeuralUCB(_NeuralAgent):
 
 @dataclass(eq=False)
 class NeuralTS(_NeuralAgent):
-    """Neural Thompson sampling (Zhang et al. 2021): a draw from N(f, s²) per candidate."""
+    """Neural Thompson sampling (Zhang et al. 2021): a draw from N(f, s²) per candidate.
+
+    >>> from treebandit import NeuralTS
+    >>> agent = NeuralTS(hidden=(8,), epochs=1, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    """
 
     def _exploring(self, scale: float) -> Policy:
         return Thompson(scale, joint=False)

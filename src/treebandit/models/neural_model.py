@@ -15,6 +15,7 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot
+from treebandit.features.plain_rows import RowForm, plain_rows
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit
@@ -48,9 +49,12 @@ class NetworkSettings:
     early_stopping: bool = False
     matrix: Literal["diagonal", "full"] = "diagonal"
     standardise: bool = True
+    features: RowForm = "scaled"
 
     def __post_init__(self) -> None:
         choices = {
+            # Gradient steps on numbers of any size run off to infinity.
+            "features": ("scaled", "unit"),
             "arm_encoding": ("disjoint", "none"),
             "optimiser": ("adam", "sgd"),
             "matrix": ("diagonal", "full"),
@@ -108,21 +112,25 @@ class NeuralModel:
         generator = load_torch().Generator()
         generator.set_state(self._generator.get_state())
         level, seconds = self._schedule.level(t + 1), self.rebuild_seconds
-        row_scale, scale = self.row_scale, self.scale
+        row_scale, scale, columns = self.row_scale, self.scale, rows.columns
+        if row_scale is not None and level <= self._level and len(columns) > len(row_scale.columns):
+            # New columns wait for the next training, in a new network.
+            width = len(row_scale.columns)
+            columns = Columns(columns.categories[:width], columns.names[:width])
         grown = row_scale is None or len(history) >= _RESCALE_GROWTH * row_scale.rows
-        if row_scale is None or grown or row_scale.columns != rows.columns or not scale.fits(rewards):
-            row_scale, scale = self._scales(history, rows.columns)
+        if row_scale is None or grown or row_scale.columns != columns or not scale.fits(rewards):
+            row_scale, scale = self._scales(history, columns)
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
                 network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
-                network.see(row_scale(history.contexts), self._slots(arms, history.rows(rows.columns).arms))
+                network.see(row_scale(history.contexts), self._slots(arms, history.rows(columns).arms))
             else:
                 network = self.network.copy(generator)
                 network.grow(len(arms) if disjoint else 1)
                 network.see(row_scale(rows.contexts), slots)
             if level > self._level or not network.steps:
                 started_at = time.perf_counter()
-                row_scale, scale = self._scales(history, rows.columns)
+                row_scale, scale = self._scales(history, columns)
                 self._train(network, history, row_scale, scale, arms)
                 seconds += time.perf_counter() - started_at
             else:
@@ -137,7 +145,7 @@ class NeuralModel:
 
     def _scales(self, history: History, columns: Columns) -> tuple[_RowScale, RewardScale]:
         scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
-        return _RowScale.of(columns, history.contexts), scale
+        return _RowScale.of(columns, history.contexts, self.settings.features), scale
 
     def _slots(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
         return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
@@ -218,7 +226,7 @@ class NeuralModel:
         if (scale is None) != (network is None) or (scale is None) != (len(self.history) == 0):
             raise SavedFileError("rows, their scale and a network are saved without each other")
         if scale is not None and network is not None:
-            self.row_scale = _RowScale.restored(scale)
+            self.row_scale = _RowScale.restored(scale, self.settings.features)
             disjoint = self.settings.arm_encoding == "disjoint" and self.history.with_arms
             blocks = len(self._arms) if disjoint else None
             if schema.value(network, "blocks") != blocks:
@@ -233,16 +241,20 @@ class NeuralModel:
 
 @dataclass(frozen=True, slots=True)
 class _RowScale:
-    """Contexts -> features: numbers scaled by the rows seen, categories one-hot, missing numbers 0."""
+    """Contexts -> features: numbers scaled by the rows seen, categories one-hot, missing numbers 0; or plain rows."""
 
     columns: Columns
     rows: int
     shift: Features
     factor: Features
+    form: RowForm = "scaled"
 
     @classmethod
-    def of(cls, columns: Columns, contexts: Features) -> _RowScale:
+    def of(cls, columns: Columns, contexts: Features, form: RowForm) -> _RowScale:
         """The scale of these (n, d) rows."""
+        if form != "scaled":
+            nothing = np.zeros(len(columns), np.float32)
+            return cls(columns, len(contexts), nothing, nothing + 1.0, form)
         widths = np.maximum(columns.categories, 1)
         numbers = np.flatnonzero(np.asarray(columns.categories) == 0)
         places = (np.cumsum(widths) - widths)[numbers]
@@ -256,7 +268,10 @@ class _RowScale:
         return len(self.shift)
 
     def __call__(self, contexts: Features) -> Features:
-        """(n, width) features of (n, d) contexts."""
+        """(n, width) features of (n, d) contexts; columns added since are left out."""
+        contexts = contexts[:, : len(self.columns)]
+        if self.form != "scaled":
+            return plain_rows(contexts, unit=True).astype(np.float32)
         features = (OneHot(self.columns)(contexts) - self.shift) * self.factor
         np.clip(features, -_FARTHEST, _FARTHEST, out=features)
         np.copyto(features, 0.0, where=np.isnan(features))
@@ -273,12 +288,13 @@ class _RowScale:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> _RowScale:
+    def restored(cls, state: dict[str, Any], form: RowForm) -> _RowScale:
         """The scale that `state` described."""
         columns = schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
-        width = sum(max(count, 1) for count in columns.categories)
+        one_hot = form == "scaled"
+        width = sum(max(count, 1) for count in columns.categories) if one_hot else len(columns)
         shift, factor = (schema.array(state, name, np.float32, (width,)) for name in ("shift", "factor"))
-        return cls(columns, schema.whole(state, "rows"), shift, factor)
+        return cls(columns, schema.whole(state, "rows"), shift, factor, form)
 
 
 def _moments(numbers: Features) -> tuple[Floats, Floats]:
