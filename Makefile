@@ -5,7 +5,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := xgboost-cpu,lightgbm,neural,experiments,cluster,roads,dev
+EXTRAS := xgboost-cpu,lightgbm,neural,experiments,service,cluster,roads,dev
 STAMP := .venv/.installed
 
 CASES ?= 20000
