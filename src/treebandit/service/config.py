@@ -46,6 +46,8 @@ class BanditConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     retention: Annotated[float, msgspec.Meta(gt=0.0, le=1e6)] | None = None
     learning: bool = True
     description: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    #: What Personalizer's clients set and read back, and this service has no use for.
+    personalizer: dict[str, Any] = {}
 
     @property
     def wait_us(self) -> int:

@@ -33,6 +33,7 @@ class DecisionBody(msgspec.Struct, omit_defaults=True):
     #: All slots of the event that this one belongs to, in order.
     slots: list[str] | None = None
     several: bool = False
+    aggregation: str = "first"
 
 
 class RewardBody(msgspec.Struct, omit_defaults=True):

@@ -26,15 +26,18 @@ _About = dict[str, list[Entry]]
 class Fold:
     """An agent and how far it has read.
 
-    t: decisions logged so far. offset: what an uploaded agent's clock is ahead of t. rows: learned so far. skipped:
-    rewards that the agent could not take, such as those of a feature whose type had changed.
+    changed: the place of the last entry that changed the agent. t: decisions logged so far. offset: what an uploaded
+    agent's clock is ahead of t. rows: learned so far. skipped: rewards that the agent could not take, such as those of
+    a feature whose type had changed.
     """
 
     def __init__(self, store: Store, bandit: int, config: BanditConfig) -> None:
         self.store, self.bandit, self.config = store, bandit, config
         self.agent = build_agent(config)
-        self.place = self.t = self.offset = self.rows = self.skipped = 0
+        self.place = self.t = self.offset = self.rows = self.skipped = self.changed = 0
         self._offered = False
+        #: The place of the checkpoint that this fold began with.
+        self.taken_up = 0
 
     @classmethod
     def at(cls, store: Store, bandit: int, place: int, *, from_checkpoint: bool = True) -> Fold:
@@ -63,6 +66,7 @@ class Fold:
             "rows": self.rows,
             "skipped": self.skipped,
             "offered": self._offered,
+            "changed": self.changed,
         }
 
     def _take_up(self, found: models.Model) -> None:
@@ -70,10 +74,11 @@ class Fold:
             self.agent = models.loaded(found.data)
         except SavedFileError:  # of another version of treebandit: the log has it all
             return
-        self.place = found.place
+        self.place = self.taken_up = found.place
         self.t, self.offset = found.note["t"], found.note["offset"]
         self.rows, self.skipped = found.note["rows"], found.note["skipped"]
         self._offered = bool(found.note["offered"])
+        self.changed = found.note["changed"]
         config = self.store.last_entry(self.bandit, ["config"], found.place)
         if config is not None:
             self.config = msgspec.json.decode(config.body, type=BanditConfig)
@@ -87,8 +92,11 @@ class Fold:
             self.bandit, [entry.decision for entry in entries if entry.decision is not None]
         )
         for entry in entries:
+            rows = self.rows
             _STEPS[entry.kind](self, entry, about)
             self.place = entry.place
+            if self.rows != rows or entry.kind in ("upload", "rollback", "erasure"):
+                self.changed = entry.place
         return len(entries)
 
     def _config(self, entry: Entry, about: _About) -> None:
@@ -119,7 +127,7 @@ class Fold:
 
     def _reward(self, entry: Entry, about: _About) -> None:
         decision = _decision_in(about, entry)
-        if decision is None or self.config.aggregation != "first":
+        if decision is None or not _first_counts(decision):
             return
         due = _due(decision, about, before=entry.place)
         on_time = due is not None and entry.time < due
@@ -127,7 +135,7 @@ class Fold:
             self._learn(decision, [entry])
 
     def _learn_first(self, decision: Entry, about: _About, *, before: int) -> None:
-        if self.config.aggregation == "first":
+        if _first_counts(decision):
             self._learn(decision, _rewards(decision, about, before=before, due=None)[:1])
 
     def _close(self, entry: Entry, about: _About) -> None:
@@ -145,13 +153,13 @@ class Fold:
     def _ended(self, decision: Entry, rewards: list[Entry]) -> None:
         if not rewards:
             self._learn_value(decision, self.config.reward_default)
-        elif self.config.aggregation != "first":
+        elif not _first_counts(decision):
             self._learn(decision, rewards)
 
     def _learn(self, decision: Entry, rewards: Sequence[Entry]) -> None:
         values = [reward_body(each.body).value for each in rewards if each.body]
-        if values:
-            self._learn_value(decision, aggregated(values, self.config.aggregation))
+        if values and decision.body:
+            self._learn_value(decision, aggregated(values, decision_body(decision.body).aggregation))
 
     def _learn_value(self, decision: Entry, value: float | list[float] | None) -> None:
         if value is None or not decision.body or not self.config.learning:
@@ -235,6 +243,11 @@ def _decision_in(about: _About, entry: Entry) -> Entry | None:
     return None
 
 
+def _first_counts(decision: Entry) -> bool:
+    """Whether the first reward is learned at once; what counts was set when the decision was made."""
+    return bool(decision.body) and decision_body(decision.body).aggregation == "first"
+
+
 def _due(decision: Entry, about: _About, *, before: int) -> int | None:
     """When a decision's wait ends; None while it awaits its activation."""
     if decision.due is not None:
@@ -259,15 +272,16 @@ def answered(body: DecisionBody) -> list[str]:
     return [body.arms[row] for row in body.chosen]
 
 
-def outcome(entries: Sequence[Entry], how: str) -> tuple[Any, int | None]:
+def outcome(entries: Sequence[Entry]) -> tuple[Any, int | None]:
     """The reward of a decision as far as it is known, and when it came; for the log and its readers."""
     decision = next((each for each in entries if each.kind == "decision"), None)
-    if decision is None:
+    if decision is None or not decision.body:
         return None, None
     about = {str(decision.decision): list(entries)}
     due = _due(decision, about, before=1 << 62)
     rewards = [each for each in _rewards(decision, about, before=1 << 62, due=due) if each.body]
     if not rewards or (decision.due is None and due is None):
         return None, None
+    how = decision_body(decision.body).aggregation
     used = rewards[:1] if how == "first" else rewards
     return aggregated([reward_body(each.body).value for each in used], how), used[-1].time

@@ -42,6 +42,13 @@ class _Batch:
         self.known = known
         self.rows: list[Row] = []
 
+    def add_all(self, entries: Sequence[New]) -> list[Stored]:
+        """Slots of one event are stored together: where the first was there before, the event was."""
+        answers = [self.add(entry) for entry in entries[:1]]
+        if answers and answers[0].repeated and isinstance(entries[0], NewDecision):
+            return answers
+        return answers + [self.add(entry) for entry in entries[1:]]
+
     def add(self, entry: New) -> Stored:
         if isinstance(entry, NewDecision):
             return self._decision(entry)
@@ -156,7 +163,7 @@ def append(
         entries = [entry for number in by_bandit[bandit] for entry in groups[number].entries]
         batch = _Batch(tuple(row), clock.now(wall, last), _about_decisions(connection, bandit, entries))
         for number in by_bandit[bandit]:
-            answers[number] = [batch.add(entry) for entry in groups[number].entries]
+            answers[number] = batch.add_all(groups[number].entries)
         if batch.rows:
             connection.many(_INSERT, batch.rows)
             connection.rows(

@@ -19,12 +19,12 @@ _BUSY_SECONDS = 5.0
 class SqliteDatabase:
     """A file; readers never wait for writers, and writers wait for each other."""
 
-    dialect: dict[str, str] = {
+    dialect: dict[str, str] = {  # noqa: RUF012
         "identity": "INTEGER PRIMARY KEY",
         "bytes": "BLOB",
         "for_update": "",
         "greatest": "max",
-    }  # noqa: RUF012
+    }
     unavailable: tuple[type[BaseException], ...] = (sqlite3.OperationalError, sqlite3.DatabaseError, OSError)
     collision: tuple[type[BaseException], ...] = (sqlite3.IntegrityError,)
 
