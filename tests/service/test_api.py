@@ -13,7 +13,7 @@ def served(tmp_path_factory):
         yield made
 
 
-@pytest.fixture()
+@pytest.fixture
 def shop(served, request):
     name = request.node.name.replace("[", "-").replace("]", "")[:90]
     served.make(name)

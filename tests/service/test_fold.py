@@ -86,12 +86,12 @@ def _timeless(value):
     return [_timeless(part) for part in value] if isinstance(value, list) else value
 
 
-@pytest.fixture()
+@pytest.fixture
 def shop(store):
     return Shop(store)
 
 
-@pytest.fixture()
+@pytest.fixture
 def sqlite(tmp_path):
     made = Store.open(f"sqlite:///{tmp_path}/s.db")
     yield made

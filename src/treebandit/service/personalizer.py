@@ -319,7 +319,7 @@ def merged(features: list[dict[str, Any]] | dict[str, Any] | None) -> dict[str, 
         for key, value in part.items():
             before = whole.get(key)
             both = isinstance(before, dict) and isinstance(value, dict)
-            whole[key] = merged([before, value]) if both else value  # type: ignore[list-item]
+            whole[key] = merged([before, value]) if both else value
     return whole
 
 
