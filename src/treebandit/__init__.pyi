@@ -20,6 +20,7 @@ from treebandit.checks.tree_learners import check_tree_learner as check_tree_lea
 from treebandit.core import Agent as Agent
 from treebandit.core import Candidates as Candidates
 from treebandit.core import Columns as Columns
+from treebandit.core import Decision as Decision
 from treebandit.core import Environment as Environment
 from treebandit.core import Estimate as Estimate
 from treebandit.core import Feedback as Feedback

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.errors import ChoiceError, ParameterError
+from treebandit.errors import ArmsError, ChoiceError, ParameterError
 
 Features = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -96,6 +96,49 @@ class Estimate:
     mean: Floats
     variance: Floats
     count: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What an agent chose, and with which probability; `agent.learn(decision, reward)` takes it back.
+
+    id: as given, or a random one.
+    candidates: what was offered, checked and encoded.
+    labels: the arms as they were given, one per candidate; None where candidates have no arms.
+    rows: (k,) the chosen rows, in the oracle's order.
+    probability: of this very choice; of the set, where several rows are chosen.
+    probabilities: (n,) of each candidate being among the chosen.
+    scores: (n,) mean score of each candidate over the draws.
+    given: the contexts as they were given, from which any agent can learn; None where these were Candidates.
+    """
+
+    id: str
+    candidates: Candidates
+    labels: tuple[int | str, ...] | None
+    rows: Indices
+    probability: float
+    probabilities: Floats
+    scores: Floats
+    given: Any = field(default=None, repr=False)
+
+    @property
+    def row(self) -> int:
+        """The chosen row, where it is the only one."""
+        if len(self.rows) != 1:
+            raise ChoiceError(f"{len(self.rows)} rows were chosen, not one; use `rows` and `arms`")
+        return int(self.rows[0])
+
+    @property
+    def arm(self) -> int | str:
+        """The label of the chosen row, where it is the only one."""
+        return self.arms[0] if len(self.rows) == 1 else self.arms[self.row]
+
+    @property
+    def arms(self) -> tuple[int | str, ...]:
+        """The labels of the chosen rows."""
+        if self.labels is None:
+            raise ArmsError("the candidates of this decision have no arms; use `row` or `rows`")
+        return tuple(self.labels[row] for row in self.rows.tolist())
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ TreebanditError
 │   └── DescriptionError       an object that cannot be described, or a description that names what is not known
 ├── NotFittedError             asked for an estimate before anything was learned
 ├── NoEstimateError            asked for an estimate of an agent that never has one
+├── DecideOnlyError            an agent that was saved without its history is asked to learn
 ├── NoFeasibleChoiceError      an oracle has nothing to choose from, or no path leads to the target
 ├── MissingExtraError          an optional library is not installed (also an ImportError)
 ├── SavedFileError             a saved agent or a record is damaged, foreign or of a newer format
@@ -32,6 +33,7 @@ __all__ = [
     "ChoiceError",
     "DamagedRecordError",
     "DataError",
+    "DecideOnlyError",
     "DescriptionError",
     "InputError",
     "MissingExtraError",
@@ -89,6 +91,10 @@ class NotFittedError(TreebanditError):
 
 class NoEstimateError(TreebanditError):
     """An estimate was asked for of an agent that keeps none, however much it learns."""
+
+
+class DecideOnlyError(TreebanditError):
+    """An agent that was saved without its history, to decide only, is asked to learn."""
 
 
 class NoFeasibleChoiceError(TreebanditError):

@@ -55,7 +55,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "checks.agents": "check_agent",
         "checks.environments": "check_environment",
         "checks.tree_learners": "check_tree_learner",
-        "core": "Agent Candidates Columns Environment Estimate Feedback Oracle Outcome Round play_round",
+        "core": "Agent Candidates Columns Decision Environment Estimate Feedback Oracle Outcome Round play_round",
         "datasets.catalogue": "CATALOGUE DataSet load",
         "datasets.labelled": "LabelledTable read_labelled",
         "experiments.execution": "execute",

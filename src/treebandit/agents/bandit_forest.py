@@ -18,6 +18,7 @@ from treebandit.errors import ArmsError, NotFittedError, ParameterError, SavedFi
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
+from treebandit.policies.floor import ScoreDraws
 
 _Parts = tuple[ArmIndex, "_Variables | None", EliminationForest | None, float]
 
@@ -95,6 +96,12 @@ class BanditForest(BaseAgent):
         contexts, which = np.unique(bits, axis=0, return_inverse=True)
         votes = np.stack([self._forest.votes(row, slots, self.clock) for row in contexts])
         return votes[which.ravel(), place]
+
+    def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
+        self._need_arms(candidates)
+        if self._forest is None or self._variables is None:
+            return ScoreDraws.random(len(candidates))
+        return ScoreDraws(self._scores(candidates)[None])
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         arms = self._need_arms(chosen)
@@ -184,9 +191,13 @@ class BanditForest(BaseAgent):
             "forest": None if self._forest is None else self._forest.state(),
         }
 
+    def _deciding_state(self) -> dict[str, Any]:
+        return {**self._state(), "early": self._early.state(history=False)}
+
     def _restore(self, state: dict[str, Any]) -> None:
         self._arms = ArmIndex(schema.labels(state, "labels"))
         self._early = History.restored(schema.part(state, "early"))
+        self._early.check(self._inputs.columns, self._inputs.with_arms, whole=not self._decide_only)
         least, greatest, self._least = (float(value) for value in schema.items(state, "range", most=3))
         self._range = least, greatest
         if schema.optional(state, "forest") is None:

@@ -15,6 +15,7 @@ from treebandit.core import Candidates, Estimate, Floats
 from treebandit.errors import NotFittedError, ParameterError
 from treebandit.models.arm_means import ArmMeans, ArmStatistics
 from treebandit.models.model import Commit
+from treebandit.policies.floor import ScoreDraws
 
 
 @dataclass(eq=False)
@@ -25,6 +26,9 @@ class Uniform(BaseAgent):
 
     def _scores(self, candidates: Candidates) -> Floats:
         return self._random.random(len(candidates))
+
+    def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
+        return ScoreDraws.random(len(candidates))
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         return _nothing
@@ -58,13 +62,21 @@ class EpsilonGreedy(BaseAgent):
         self._adviser: BaseAgent = replace(self.agent, seed=seed)  # type: ignore[type-var]
 
     def _scores(self, candidates: Candidates) -> Floats:
-        advice: Floats | None
-        try:
-            advice = self._adviser.estimate(candidates).mean
-        except NotFittedError:
-            advice = None
-        scores = self._random.random(len(candidates))
+        advice, scores = self._advice(candidates), self._random.random(len(candidates))
         return scores if advice is None or self._random.random() < self.epsilon else advice
+
+    def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
+        advice = self._advice(candidates)
+        return (
+            ScoreDraws.random(len(candidates)) if advice is None else ScoreDraws(advice[None], self.epsilon)
+        )
+
+    def _advice(self, candidates: Candidates) -> Floats | None:
+        """The other agent's estimate, if it has one yet."""
+        try:
+            return self._adviser.estimate(candidates).mean
+        except NotFittedError:
+            return None
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         return self._adviser._prepared_learning(chosen, rewards, None) or _nothing
@@ -79,6 +91,9 @@ class EpsilonGreedy(BaseAgent):
 
     def _state(self) -> dict[str, Any]:
         return {"adviser": self._adviser._whole_state(), "adviser_seed": self._adviser.seed}
+
+    def _deciding_state(self) -> dict[str, Any]:
+        return {"adviser": self._adviser._whole_state(history=False), "adviser_seed": self._adviser.seed}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._adviser = replace(self.agent, seed=state["adviser_seed"])  # type: ignore[type-var]

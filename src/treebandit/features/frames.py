@@ -36,6 +36,17 @@ def is_series(thing: Any) -> bool:
     return _is_of(thing, ("Series",)) and hasattr(thing, "index")
 
 
+def rows_of(frame: Any, rows: Sequence[int] | None = None) -> Any:
+    """These rows of a frame, or a copy of all of it, as a frame of the same library."""
+    data = _eager(frame)
+    return data[list(range(len(data)) if rows is None else rows)].to_native()
+
+
+def as_dicts(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a frame."""
+    return _eager(frame).rows(named=True)
+
+
 def _is_of(thing: Any, names: Iterable[str]) -> bool:
     return any(
         kind.__name__ in names and kind.__module__.partition(".")[0] in _FRAME_LIBRARIES

@@ -93,6 +93,33 @@ class Inputs:
         after.labels, after.labels_complete = labels, complete
         return candidates, after
 
+    def enter_many(self, contexts: Any, arms: Any) -> tuple[list[Candidates], Inputs]:
+        """For each row the candidates of one decision, the row with each of the arms; and the Inputs after them."""
+        if isinstance(contexts, Candidates):
+            raise InputError("Candidates are those of one decision; use decide, or give one row per decision")
+        if contexts is None or arms is None:
+            missing = "contexts" if contexts is None else "arms"
+            raise InputError(
+                f"no {missing}; give one row per decision, and the `arms` to choose from in each"
+            )
+        try:
+            codes, labels = self._codes(arms)
+            assert codes is not None
+            given = _many_rows(contexts)
+            if not len(given):
+                return [], self
+            rows = self._rows(given, None)
+        except (TreebanditError, MemoryError):
+            raise
+        except Exception as error:
+            raise _unreadable(error, contexts=contexts, arms=arms) from error
+        if not len(codes):
+            raise ShapeError("no arms; give at least one")
+        after = copy(self)
+        after.with_arms, after.decided, after.labels = True, True, labels
+        each = [np.repeat(row[None], len(codes), axis=0) for row in rows.features]
+        return [Candidates(features, codes, rows.columns) for features in each], after
+
     def enter_to_learn(
         self, contexts: Any, rewards: Any, arms: Any = None, *, new_arms: bool = False
     ) -> tuple[Candidates, Floats, Inputs]:
@@ -294,6 +321,20 @@ class Inputs:
         if (units := schema.optional(state, "units")) is not None:
             inputs.units = ColumnUnits.restored(units, width)
         return inputs
+
+
+def _many_rows(contexts: Any) -> Any:
+    """Contexts of several decisions, if they are not one row alone."""
+    if isinstance(contexts, Mapping) or is_series(contexts):
+        raise ShapeError("one row; give a list of rows, one per decision, or use decide")
+    if is_frame(contexts) or (
+        isinstance(contexts, list | tuple) and isinstance(next(iter(contexts), 0), Mapping)
+    ):
+        return contexts
+    values = numbers_of(contexts, "contexts", _ADVICE)
+    if values.ndim != 2:
+        raise ShapeError(f"contexts of shape {values.shape}; give one row of features per decision")
+    return values
 
 
 def _named_rows(contexts: Any, named_before: bool) -> Any:

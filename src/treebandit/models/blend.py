@@ -116,9 +116,9 @@ class Blend(TreeModel):
                 blend_kernels.add_bonus(draw, leverage, bonus * encoder.bonus * more)
         return self.scale.mean + self.scale.deviation * samples
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
-        return {**super().state(), "errors": self.errors}
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, to estimate and sample."""
+        return {**super().state(history=history), "errors": self.errors}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""

@@ -181,10 +181,9 @@ class NeuralModel:
                 self.row_scale(rows.contexts), self._slots(self._arms, rows.arms)
             )
         count = np.full(len(rows), float(len(self.history)))
-        arms = self.history.arms
-        if arms is not None and rows.arms is not None and self.settings.arm_encoding == "disjoint":
+        if self.history.with_arms and rows.arms is not None and self.settings.arm_encoding == "disjoint":
             labels, place = np.unique(rows.arms, return_inverse=True)
-            count = np.array([float((arms == label).sum()) for label in labels])[place]
+            count = self.history.counts(labels)[place]
         return self.scale.original(Estimate(mean, self.settings.regularisation * squares, count))
 
     def sample(
@@ -195,17 +194,17 @@ class NeuralModel:
         noise = random.standard_normal((draws, len(rows)))
         return estimate.mean + scale * np.sqrt(estimate.variance) * noise
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, to estimate and sample."""
         return {
-            "history": self.history.state(),
+            "history": self.history.state(history=history),
             "level": self._level,
             "rebuild_seconds": self.rebuild_seconds,
             "labels": self._arms.labels,
             "generator": self._generator.get_state().numpy(),
             "scale": self.scale.state(),
             "rows": None if self.row_scale is None else self.row_scale.state(),
-            "network": None if self.network is None else self.network.state(),
+            "network": None if self.network is None else self.network.state(history=history),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -220,7 +219,7 @@ class NeuralModel:
             raise SavedFileError("rows, their scale and a network are saved without each other")
         if scale is not None and network is not None:
             self.row_scale = _RowScale.restored(scale)
-            disjoint = self.settings.arm_encoding == "disjoint" and self.history.arms is not None
+            disjoint = self.settings.arm_encoding == "disjoint" and self.history.with_arms
             blocks = len(self._arms) if disjoint else None
             if schema.value(network, "blocks") != blocks:
                 raise schema.refused("blocks", network["blocks"], str(blocks))

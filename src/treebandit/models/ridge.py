@@ -135,8 +135,8 @@ class Ridge:
         scores: Floats = ridge_kernels.cross_fit(self._parts, *_plain(rows), rewards - mean, folds)
         return scores + mean
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; there is no history in it."""
         if self._columns is None:
             return {"columns": None}
         return state_of(Arrays(*self._parts), self._columns, self._arms.labels)
@@ -227,8 +227,8 @@ class SharedRidge:
         shown = _with_category(rows, self._arms)
         return self._model.sample(shown, draws, random, scale=scale)
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; there is no history in it."""
         return {"labels": self._arms.labels, "counts": self._counts, "ridge": self._model.state()}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -181,17 +181,17 @@ class TreeModel:
         samples = leaves.sample(features, draws=draws, exploration=scale, key=key)
         return self.scale.mean + self.scale.deviation * samples
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, to estimate and sample."""
         state: dict[str, Any] = {
-            "history": self.history.state(),
+            "history": self.history.state(history=history),
             "level": self.level,
             "rebuild_seconds": self.rebuild_seconds,
             "scale": self.scale.state(),
             "leaves": None,
         }
         if self.leaves is not None and self.encoder is not None:
-            state["leaves"] = {**self.leaves.state(), "encoder": self.encoder.state()}
+            state["leaves"] = {**self.leaves.state(history=history), "encoder": self.encoder.state()}
         return state
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -72,14 +72,25 @@ class LeafStatistics:
             table[:, OUTPUT] = np.where(table[:, COUNT] > 0, table[:, MEAN], forest.values)
         return cls(replace(forest, in_bag=None), table, prior, prior_rows)
 
-    def state(self) -> dict[str, Any]:
-        """The statistics and their forest as arrays and numbers, for saving."""
-        return {"forest": self.forest.state(), "table": self.table, "prior": self.prior}
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """The statistics and their forest as arrays and numbers, for saving; without history, not to be updated.
+
+        Then the outputs are not kept twice, and the means, which only updates read, are zeros, which pack well.
+        """
+        forest, table = self.forest.state(), self.table
+        if not history:
+            forest, table = {**forest, "values": None}, table.copy()
+            table[:, MEAN] = 0.0
+        return {"forest": forest, "table": table, "prior": self.prior}
 
     @classmethod
     def restored(cls, state: Mapping[str, Any], *, prior_rows: float = 0.0) -> LeafStatistics:
         """The statistics that `state` described; a SavedFileError where they do not fit their forest."""
-        forest = Forest.restored(schema.part(state, "forest"))
+        saved = schema.part(state, "forest")
+        if schema.value(saved, "values") is None:
+            outputs = schema.array(state, "table", np.float64, (None, 4))[:, OUTPUT].copy()
+            saved = {**saved, "values": outputs}
+        forest = Forest.restored(saved)
         table = schema.array(state, "table", np.float64, (len(forest.nodes), 4)).copy()
         prior = schema.array(state, "prior", np.float64, (forest.n_trees,), least=0.0)
         if table[:, [VARIANCE, COUNT]].min() < 0.0 or table[-1].any():
