@@ -318,14 +318,15 @@ def merged(features: list[dict[str, Any]] | dict[str, Any] | None) -> dict[str, 
     for part in parts:
         for key, value in part.items():
             before = whole.get(key)
-            both = isinstance(before, dict) and isinstance(value, dict)
-            whole[key] = merged([before, value]) if both else value
+            if isinstance(before, dict) and isinstance(value, dict):
+                value = merged([before, value])
+            whole[key] = value
     return whole
 
 
 def _ranking(actions: Sequence[str], told: DecisionAnswer) -> list[dict[str, Any]]:
     """The chosen action first, the others by their probability; excluded ones keep their places, with 0."""
-    probabilities: dict[str, float] = told.probabilities or {}  # type: ignore[assignment]
+    probabilities: dict[str, float] = told.probabilities or {}
     rest = iter(sorted(probabilities, key=lambda arm: (arm != told.arm, -probabilities[arm])))
     ranked = [next(rest) if action in probabilities else action for action in actions]
     return [{"id": action, "probability": probabilities.get(action, 0.0)} for action in ranked]
