@@ -18,7 +18,6 @@ from treebandit.service.api_decisions import activated, decided, rewarded
 from treebandit.service.bodies import Arm, ArmName, DecisionAnswer, DecisionRequest, RewardLine, Slot
 from treebandit.service.config import BanditConfig, changed, checked
 from treebandit.service.deciding import Policy
-from treebandit.service.durations import duration, seconds
 from treebandit.service.exchange import (
     Operation,
     body,
@@ -28,6 +27,7 @@ from treebandit.service.exchange import (
     read,
     runtime,
 )
+from treebandit.service.personalizer_settings import patched, shown
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
 from treebandit.service.store import BanditRow
@@ -38,8 +38,6 @@ DEFAULT = "personalizer"
 
 _VERSIONS = ("2022-09-01-preview",)
 _VERSIONED = re.compile(r"v1\.[01](-preview(\.[0-9]+)?)?")
-_AGGREGATIONS = {"earliest": "first", "sum": "sum", "latest": "last", "mean": "mean"}
-_MODES = {"Online": "online", "Apprentice": "apprentice", "LoggingOnly": "log-only"}
 
 
 class Action(msgspec.Struct, kw_only=True):
@@ -168,14 +166,14 @@ async def activate(request: Request, policy: Policy) -> Response:
 async def get_configuration(request: Request, policy: Policy) -> Response:
     """The settings in Personalizer's words."""
     row = await _row(request, policy)
-    return json_answer(_configuration(row))
+    return json_answer(shown(row))
 
 
 async def put_configuration(request: Request, policy: Policy) -> Response:
     """Change them."""
     given = decoded(await read(request, runtime(request).limits.body), dict[str, Any])
     with _code("InvalidServiceConfiguration"):
-        patch = _patch(given)
+        patch = patched(given)
 
         def change(before: BanditConfig | None) -> BanditConfig:
             if before is None:
@@ -185,7 +183,7 @@ async def put_configuration(request: Request, policy: Policy) -> Response:
 
         row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, policy.name, change)
     await runtime(request).refresh()
-    return json_answer(_configuration(row))
+    return json_answer(shown(row))
 
 
 async def model_properties(request: Request, policy: Policy) -> Response:
@@ -330,60 +328,6 @@ def _ranking(actions: Sequence[str], told: DecisionAnswer) -> list[dict[str, Any
     rest = iter(sorted(probabilities, key=lambda arm: (arm != told.arm, -probabilities[arm])))
     ranked = [next(rest) if action in probabilities else action for action in actions]
     return [{"id": action, "probability": probabilities.get(action, 0.0)} for action in ranked]
-
-
-def _configuration(row: BanditRow) -> dict[str, Any]:
-    config = row.config
-    names = {ours: theirs for theirs, ours in _AGGREGATIONS.items()}
-    modes = {ours: theirs for theirs, ours in _MODES.items()}
-    return {
-        "modelExportFrequency": "PT1S",
-        "modelRetrainDays": 0,
-        "isAutoOptimizationEnabled": False,
-        **config.personalizer,
-        "rewardWaitTime": duration(config.wait),
-        "defaultReward": config.reward_default or 0.0,
-        "rewardAggregation": names[config.aggregation],
-        "explorationPercentage": config.floor,
-        "logRetentionDays": -1 if config.retention is None else round(config.retention),
-        "learningMode": modes[config.mode],
-        "lastConfigurationEditDate": iso(row.created),
-    }
-
-
-def _patch(given: dict[str, Any]) -> dict[str, Any]:
-    known = {
-        "rewardWaitTime": ("wait", seconds),
-        "defaultReward": ("reward_default", _number),
-        "rewardAggregation": ("aggregation", lambda value: _named(value, _AGGREGATIONS, "rewardAggregation")),
-        "explorationPercentage": ("floor", _number),
-        "logRetentionDays": ("retention", lambda value: None if _number(value) < 0 else _number(value)),
-        "learningMode": ("mode", lambda value: _named(value, _MODES, "learningMode")),
-    }
-    kept = (
-        "modelExportFrequency",
-        "modelRetrainDays",
-        "isAutoOptimizationEnabled",
-        "autoOptimizationFrequency",
-    )
-    patch: dict[str, Any] = {
-        ours: read(given[name]) for name, (ours, read) in known.items() if given.get(name) is not None
-    }
-    patch["personalizer"] = {name: given[name] for name in kept if given.get(name) is not None}
-    return patch
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{str(value)[:40]!r} in the configuration; give a number")
-    return float(value)
-
-
-def _named(value: Any, names: dict[str, str], what: str) -> str:
-    for name, ours in names.items():
-        if str(value).casefold() == name.casefold():
-            return ours
-    raise InputError(f"{what} is {str(value)[:40]!r}; choose from {', '.join(names)}")
 
 
 async def _row(request: Request, policy: Policy) -> BanditRow:
