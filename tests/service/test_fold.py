@@ -1,9 +1,7 @@
-import json
-import zipfile
-
 import msgspec
 import numpy as np
 import pytest
+from service.replay import state
 
 from treebandit.service import erasure, models
 from treebandit.service.config import BanditConfig, changed, checked
@@ -68,22 +66,6 @@ class Shop:
     def learned(self):
         """The rewards that the agent has learned, in their order."""
         return self.fold(from_checkpoint=False).agent.model.history.rewards.tolist()
-
-
-def state(agent, tmp_path):
-    """All that an agent is, but for the wall time that it has spent."""
-    agent.save(tmp_path / "agent")
-    with zipfile.ZipFile(tmp_path / "agent") as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    document = json.loads(parts.pop("agent.json"))
-    text = json.dumps(_timeless(document), sort_keys=True)
-    return text, parts
-
-
-def _timeless(value):
-    if isinstance(value, dict):
-        return {key: _timeless(part) for key, part in value.items() if key != "rebuild_seconds"}
-    return [_timeless(part) for part in value] if isinstance(value, list) else value
 
 
 @pytest.fixture

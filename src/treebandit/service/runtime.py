@@ -15,6 +15,7 @@ from treebandit.service import models
 from treebandit.service.deciding import Policy, fresh_policy, own_stream
 from treebandit.service.keys import KeyRing
 from treebandit.service.learner import Learner
+from treebandit.service.learner_process import LearnerProcess
 from treebandit.service.metrics import Metrics
 from treebandit.service.rates import Rates
 from treebandit.service.store import BanditRow, Store
@@ -62,7 +63,11 @@ class Runtime:
         self.rates = Rates()
         self.random = np.random.default_rng()
         self.writer = LogWriter(store, observe=self.metrics.committed)
-        self.learner = Learner(store, published=self._wake) if learner == "thread" else None
+        self.learner: Learner | LearnerProcess | None = None
+        if learner == "thread":
+            self.learner = Learner(store, published=self._wake)
+        elif learner == "process":
+            self.learner = LearnerProcess(store.secret_url, published=self._wake)
         self._poll = poll
         self._policies: dict[str, Policy] = {}
         self._rows: dict[str, BanditRow] = {}

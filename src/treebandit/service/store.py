@@ -50,7 +50,8 @@ class Store:
 
     def __init__(self, database: Database, url: str) -> None:
         self.database = database
-        self.url = shown_url(url)
+        #: For messages and logs, and for other processes: without and with a password.
+        self.url, self.secret_url = shown_url(url), url
         self.clock = StoreClock()
         self._idle: queue.LifoQueue[Connection] = queue.LifoQueue(maxsize=8)
 
