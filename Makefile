@@ -1,6 +1,8 @@
-# make test       everything that must hold: lint, types, directions, tests
+# make test       what must hold: lint, types, directions, tests
+# make test-slow  the tests marked slow
 # make benchmark  a first result: the quick study, its table and its page
 # make fuzz       hostile files and inputs, CASES of each kind
+# make dist       sdist and wheel under dist/, tried in an empty environment
 # make bench      speed, printed as ratios measured in one run
 
 PYTHON ?= python3
@@ -11,7 +13,7 @@ STAMP := .venv/.installed
 CASES ?= 20000
 SEED ?= 0
 
-.PHONY: test benchmark fuzz bench install clean
+.PHONY: test test-slow benchmark fuzz bench dist install clean
 
 install: $(STAMP)
 
@@ -25,7 +27,10 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest -m 'not slow'
+
+test-slow: $(STAMP)
+	$(BIN)/pytest -m slow
 
 benchmark: $(STAMP)
 	$(BIN)/treebandit run quick --into results/quick
@@ -35,6 +40,11 @@ fuzz: $(STAMP)
 	@failed=0; for harness in tests/fuzz/fuzz_*.py; do \
 		echo "$$harness $(CASES) $(SEED)"; PYTHONPATH=tests $(BIN)/python $$harness $(CASES) $(SEED) || failed=1; \
 	done; exit $$failed
+
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist . >/dev/null
+	$(BIN)/python scripts/try_wheel.py dist
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/speed.py

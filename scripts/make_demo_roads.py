@@ -1,4 +1,4 @@
-"""Make the small road network that the package ships: a town on a bent grid, and a day of its traffic.
+"""Generate the small road network that the package ships: a town on a bent grid, and a day of its traffic.
 
 Usage: python scripts/make_demo_roads.py FOLDER. `netgenerate` lays out a grid; its streets are bent, some are
 taken away, and all get speeds and heights; `netconvert` builds the network; trips go to the centre in the
@@ -88,7 +88,7 @@ def shape(edges: Path, random: np.random.Generator) -> None:
 
 
 def build_network(folder: Path, random: np.random.Generator) -> Path:
-    """The town's network, made from a grid."""
+    """The town's network, built from a grid."""
     net, prefix = folder / "town.net.xml", folder / "plain"
     grid = ["--grid", "--grid.number", str(SIZE), "--grid.length", str(SPACING)]
     run("netgenerate", *grid, "--plain-output-prefix", str(prefix), "-o", str(folder / "grid.net.xml"))
@@ -98,7 +98,7 @@ def build_network(folder: Path, random: np.random.Generator) -> Path:
     plain = ["-n", str(nodes), "-e", str(edges)]
     run("netconvert", *plain, "--no-turnarounds", "--no-internal-links", "-o", str(net))
     packed = folder / "town.net.xml.gz"
-    # The comment on top tells when and where the file was made, which would differ from run to run.
+    # The comment on top holds the time and place of writing, which differ from run to run.
     write_packed(packed, re.sub(r"<!--.*?-->\s*", "", net.read_text(), count=1, flags=re.DOTALL))
     return packed
 
@@ -142,7 +142,7 @@ def write_trips(net: Path, trips: Path, random: np.random.Generator) -> None:
 
 
 def main() -> None:
-    """Make the scenario, record it, and put both into the folder."""
+    """Generate the scenario, record it, and put both into the folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

@@ -1,4 +1,4 @@
-"""Figures, maps and tables of the navigation studies -> docs/results/navigation/; the page tells the commands."""
+"""Figures, maps and tables of the navigation studies -> docs/results/navigation/; the page has the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treebandit.reports import read_results, write_figures
 from treebandit.reports.palette import in_order
 from treebandit.reports.tables import plus_minus
 
-#: Rounds after which the tables tell the regret; and those before the last stretch.
+#: Rounds after which the tables show the regret; and those before the last stretch.
 STAGES = {100: "after 100 rounds", 500: "500", 2000: "2,000"}
 LATE = 1500
 

@@ -3,7 +3,7 @@ import pytest
 from playing import play
 
 import treebandit
-from treebandit import Bandit, play_round
+from treebandit import Bandit, Candidates, Columns, play_round
 from treebandit.environments import Classification, DescribedArms, Synthetic
 from treebandit.errors import ParameterError
 from treebandit.oracles import TopK
@@ -43,6 +43,41 @@ def test_trees_help_where_rewards_are_not_linear():
 
 def test_mushroom_is_learned_in_a_few_hundred_rounds():
     assert regret(Bandit(seed=1), Classification("mushroom", seed=1), 600) < 45
+
+
+def test_estimates_are_right_where_contexts_repeat():
+    random = np.random.default_rng(0)
+    arms = random.integers(0, 3, 30_000)
+    rewards = (random.random(30_000) < np.array([0.2, 0.5, 0.8])[arms]).astype(float)
+    agent = Bandit(seed=0)
+    agent.learn(np.zeros((30_000, 1)), rewards, arms=arms)
+    mean = agent.estimate(np.zeros((3, 1)), arms=[0, 1, 2]).mean
+    np.testing.assert_allclose(mean, [rewards[arms == arm].mean() for arm in range(3)], atol=0.01)
+
+
+def test_estimates_are_right_for_segments_and_offers():
+    random = np.random.default_rng(1)
+    segments, arms = random.integers(0, 4, 10_000), random.integers(0, 3, 10_000)
+    rates = random.uniform(0.1, 0.9, (4, 3))
+    rewards = (random.random(10_000) < rates[segments, arms]).astype(float)
+    columns = Columns((4,))
+    agent = Bandit(seed=0)
+    agent.learn(Candidates(segments[:, None].astype(np.float32), arms, columns), rewards)
+    grid = Candidates(
+        np.repeat(np.arange(4), 3)[:, None].astype(np.float32), np.tile(np.arange(3), 4), columns
+    )
+    seen = [rewards[(segments == s) & (arms == a)].mean() for s in range(4) for a in range(3)]
+    np.testing.assert_allclose(agent.estimate(grid).mean, seen, atol=0.03)
+
+
+@pytest.mark.parametrize("column", [0, 2])
+def test_without_a_linear_model_trees_see_every_column(column):
+    features = np.random.default_rng(0).normal(size=(2000, 3))
+    agent = Bandit(linear=False, seed=0)
+    agent.learn(features, (features[:, column] > 0).astype(float))
+    asked = np.zeros((2, 3))
+    asked[:, column] = -1.0, 1.0
+    np.testing.assert_allclose(agent.estimate(asked).mean, [0.0, 1.0], atol=0.1)
 
 
 @pytest.mark.parametrize("linear", [True, False])

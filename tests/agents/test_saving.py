@@ -1,5 +1,6 @@
 import json
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,6 +140,17 @@ def test_the_wrong_class_is_named(tmp_path):
     with pytest.raises(SavedFileError, match=r"holds a TEUCB, not a TETS; use TEUCB\.load"):
         TETS.load(tmp_path / "a")
     assert isinstance(BaseAgent.load(tmp_path / "a"), TEUCB)
+
+
+def test_two_threads_that_save_to_one_path_leave_a_good_file(tmp_path):
+    agents = [make_agent(seed=seed) for seed in (1, 2)]
+    for agent in agents:
+        play(agent, 30)
+    for _ in range(20):
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda agent: agent.save(tmp_path / "a"), agents))
+        assert treebandit.load(tmp_path / "a").seed in (1, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 @dataclass(eq=False)

@@ -1,6 +1,8 @@
 """Shipped studies, changed at random: each gives a Study that can be built, or one sentence of our errors.
 
 python tests/fuzz/fuzz_studies.py [CASES] [SEED]
+
+It limits the memory of its process and takes its alarm signal, so it has a process of its own.
 """
 
 from __future__ import annotations
@@ -193,30 +195,27 @@ def main(cases: int = 7000, seed: int = 0, *, show: int = 20) -> Counter[str]:
     texts = [(STUDIES / f"{name}.toml").read_text(encoding="utf-8") for name in shipped_studies()]
     for run in load_study("all-uci").select(seeds=1, environments=("magic",)).runs():
         build_agent(run.agent, seed=0)  # a library that the alarm stops while it is imported stays broken
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, before[1]))
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY,) * 2)
     signal.signal(signal.SIGALRM, _too_slow)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "self.toml"
-            (Path(folder) / "my.csv").write_text("x,y\n1,a\n2,b\n")
-            for case in range(cases):
-                path.write_text(variant(generator, texts), encoding="utf-8")
-                signal.alarm(SECONDS)
-                try:
-                    counts["accepted" if try_study(path) else "refused"] += 1
-                except (Exception, TooSlow) as error:
-                    kind = "other" if isinstance(error, TreebanditError) else "raw"
-                    counts[f"{kind} errors"] += 1
-                    last = traceback.extract_tb(error.__traceback__)[-1]
-                    where = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
-                    shown[where] += 1
-                    if shown[where] == 1 and len(shown) <= show:
-                        print(f"case {case}: {where}: {str(error)[:200]}")
-                finally:
-                    signal.alarm(0)
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "self.toml"
+        (Path(folder) / "my.csv").write_text("x,y\n1,a\n2,b\n")
+        for case in range(cases):
+            path.write_text(variant(generator, texts), encoding="utf-8")
+            signal.alarm(SECONDS)
+            try:
+                counts["accepted" if try_study(path) else "refused"] += 1
+            except (Exception, TooSlow) as error:
+                kind = "other" if isinstance(error, TreebanditError) else "raw"
+                counts[f"{kind} errors"] += 1
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
+                shown[where] += 1
+                if shown[where] == 1 and len(shown) <= show:
+                    print(f"case {case}: {where}: {str(error)[:200]}")
+            finally:
+                signal.alarm(0)
     names = ("cases", "accepted", "refused", "raw errors", "other errors")
     print(", ".join(f"{counts[name]} {name}" for name in names))
     for where, count in shown.most_common(show):
@@ -233,4 +232,5 @@ def _too_slow(*_: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(bool(main(*map(int, sys.argv[1:]))["raw errors"]))
+    counted = main(*map(int, sys.argv[1:]))
+    sys.exit(bool(counted["raw errors"] + counted["other errors"]))

@@ -1,4 +1,4 @@
-"""A real browser without a window, spoken to over a pipe (Chrome DevTools protocol); no library needed."""
+"""A real browser without a window, driven over a pipe (Chrome DevTools protocol); no library needed."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class Browser:
     """One page of a headless browser; `events` holds all that it reported so far."""
 
     def __init__(self, program: str, profile: Path, *, width: int = 1280, height: int = 900) -> None:
-        hears, self._speak = os.pipe()
-        self._listen, speaks = os.pipe()
+        their_input, self._output = os.pipe()
+        self._input, their_output = os.pipe()
         arguments = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        # The protocol wants its ends of the pipes at 3 and 4, which only a shell can promise.
-        command = f"exec {shlex.join(arguments)} 3<&{hears} 4>&{speaks}"
+        # The protocol has its ends of the pipes at 3 and 4, which only a shell can set.
+        command = f"exec {shlex.join(arguments)} 3<&{their_input} 4>&{their_output}"
         self._process = subprocess.Popen(
             ["/bin/bash", "-c", command],
-            pass_fds=(hears, speaks),
+            pass_fds=(their_input, their_output),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        os.close(hears)
-        os.close(speaks)
+        os.close(their_input)
+        os.close(their_output)
         self.events: list[dict[str, Any]] = []
         self._buffer = b""
         self._number = 0
@@ -67,14 +67,14 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._speak)
-        os.close(self._listen)
+        os.close(self._output)
+        os.close(self._input)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
-        """The window's size, and whether its user likes it dark."""
+        """The window's size, and whether its user prefers dark colours."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -119,15 +119,15 @@ class Browser:
         """Errors and warnings of the console, exceptions, and anything asked for over a network."""
         found = []
         for event in self.events:
-            method, told = event.get("method"), event.get("params", {})
+            method, details = event.get("method"), event.get("params", {})
             if method == "Runtime.exceptionThrown":
-                found.append(json.dumps(told["exceptionDetails"]))
-            elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
-                found.append(json.dumps(told["args"]))
-            elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-                found.append(told["entry"]["text"])
+                found.append(json.dumps(details["exceptionDetails"]))
+            elif method == "Runtime.consoleAPICalled" and details["type"] in ("error", "warning", "assert"):
+                found.append(json.dumps(details["args"]))
+            elif method == "Log.entryAdded" and details["entry"]["level"] in ("error", "warning"):
+                found.append(details["entry"]["text"])
             elif method == "Network.requestWillBeSent":
-                url = told["request"]["url"]
+                url = details["request"]["url"]
                 if not url.startswith(("file:", "data:", "blob:", "about:")):
                     found.append(f"asked for {url}")
         return found
@@ -143,7 +143,7 @@ class Browser:
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
             message["sessionId"] = self._session
-        os.write(self._speak, json.dumps(message).encode() + b"\0")
+        os.write(self._output, json.dumps(message).encode() + b"\0")
         while True:
             answer = self._read()
             if answer.get("id") == self._number:
@@ -155,11 +155,11 @@ class Browser:
 
     def _read(self, seconds: float = 120.0) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            if not select.select([self._listen], [], [], seconds)[0]:
-                raise AssertionError(f"the browser has said nothing for {seconds} s")
-            piece = os.read(self._listen, 1 << 20)
+            if not select.select([self._input], [], [], seconds)[0]:
+                raise AssertionError(f"no answer from the browser for {seconds} s")
+            piece = os.read(self._input, 1 << 20)
             if not piece:
-                raise AssertionError("the browser has gone")
+                raise AssertionError("the browser has ended")
             self._buffer += piece
         text, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(text)

@@ -16,7 +16,7 @@ from treebandit.reports.paper import paper_table
 PAPER_ROUNDS = {"adult": 10_000, "magic": 10_000, "mushroom": 8_124, "shuttle": 10_000}
 
 
-def spec_of(agent, environment, seed, rounds, *, varied=None, value=None, study="made", **settings):
+def spec_of(agent, environment, seed, rounds, *, varied=None, value=None, study="invented", **settings):
     kept = value if isinstance(value, str | None) else str(value)
     parts = (study, agent, environment, seed, rounds, varied, kept, *settings.values())
     run_id = hashlib.sha256(repr(parts).encode()).hexdigest()[:12]

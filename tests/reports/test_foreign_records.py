@@ -1,4 +1,4 @@
-"""Records that somebody else wrote: a report shows them or refuses them in a sentence, and runs nothing of them."""
+"""Records from elsewhere: a report shows them or refuses them in a sentence, and runs nothing of them."""
 
 import json
 import sys
@@ -69,18 +69,18 @@ def test_a_record_that_names_a_class_has_nothing_imported_or_called(tmp_path, mo
 )
 def test_what_cannot_be_mapped_is_a_sentence(tmp_path, changed, sentence):
     town = {"name": "town", "class": "Navigation", "start": "B2", "end": "K3", "roads": "small-town"}
-    maps, (said,) = route_maps(write(tmp_path, town | changed))
+    maps, (sentence_shown,) = route_maps(write(tmp_path, town | changed))
     assert maps == []
-    assert said.startswith(sentence), said
+    assert sentence_shown.startswith(sentence), sentence_shown
 
 
 @pytest.mark.parametrize("edge", [-1, 10_000])
 def test_edges_that_the_network_lacks_are_a_sentence(tmp_path, edge):
     town = {"name": "town", "class": "Navigation", "start": "B2", "end": "K3", "roads": "small-town"}
     arms = np.full((3, 1), edge, dtype=np.int32)
-    maps, (said,) = route_maps(write(tmp_path, town, arms=arms))
+    maps, (sentence_shown,) = route_maps(write(tmp_path, town, arms=arms))
     assert maps == []
-    assert f"drove on edge {edge}" in said
+    assert f"drove on edge {edge}" in sentence_shown
 
 
 NAMES = [

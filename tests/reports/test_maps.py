@@ -80,7 +80,7 @@ def test_the_figure_names_every_agent_both_ends_and_the_levels(folder, tmp_path)
     assert {"0.1 %", "100 %"} <= set(texts)
 
 
-def test_the_pointer_learns_name_limit_times_and_seconds(town):
+def test_the_tooltip_has_name_limit_times_and_seconds(town):
     network, (linear, uniform) = town.problem.network, town.drives
     _, of_linear, of_uniform = (data(spec, -1) for spec in panels(town, page=True))
     assert of_linear.height == np.count_nonzero(linear.times)
@@ -110,7 +110,7 @@ def test_a_page_without_a_road_network_says_so(folder, tmp_path, monkeypatch):
     assert 'data-owner="' not in text
 
 
-def test_pointing_at_an_edge_tells_about_it_and_a_hidden_agent_has_no_map(folder, tmp_path):
+def test_pointing_at_an_edge_describes_it_and_a_hidden_agent_has_no_map(folder, tmp_path):
     program = find_browser()
     if program is None:
         pytest.skip("no chromium on this machine: the maps were not tried in a browser")
@@ -126,9 +126,9 @@ def test_pointing_at_an_edge_tells_about_it_and_a_hidden_agent_has_no_map(folder
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         shown = "document.querySelector('#vg-tooltip-element.visible')"
         browser.wait_for(f"{shown} !== null")
-        said = browser.evaluate(f"{shown}.textContent")
+        text = browser.evaluate(f"{shown}.textContent")
         for word in ("edge", "km/h", "times driven", "expected seconds at 8 h", "estimated seconds"):
-            assert word in said
+            assert word in text
         browser.click('.legend button[data-agent="Uniform"]')
         browser.wait_for("document.querySelector('[data-owner=Uniform]').hidden")
         assert not browser.evaluate("document.querySelector('[data-owner=LinUCB]').hidden")

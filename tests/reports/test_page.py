@@ -16,7 +16,7 @@ AGENTS = ["TEUCB-XGBoost", "TETS-RF", "NeuralUCB", "LinUCB"]
 
 
 class Loads(HTMLParser):
-    """Everything that a page asks others for."""
+    """Everything that a page loads from elsewhere."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ def open_page(browser, page):
     browser.wait_for("document.body?.dataset.drawn")
 
 
-def test_page_tells_the_study_and_asks_nobody(page):
+def test_page_shows_the_study_and_loads_nothing(page):
     text = page.read_text(encoding="utf-8")
     loads = Loads()
     loads.feed(text)

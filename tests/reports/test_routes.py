@@ -18,8 +18,8 @@ def driven(tmp_path_factory):
 
 def test_drives_count_every_edge_of_every_seed(driven):
     folder, specs = driven
-    (town,), troubles = route_maps(read_results(folder))
-    assert troubles == []
+    (town,), sentences = route_maps(read_results(folder))
+    assert sentences == []
     assert town.name == "small-town"
     assert {drive.agent for drive in town.drives} == {"LinUCB", "Uniform"}
     for drive_ in town.drives:

@@ -166,3 +166,12 @@ def test_varied_values_have_rows_in_numeric_order_and_no_paper_figure(tmp_path):
 def test_empty_folder_names_the_repair(tmp_path):
     with pytest.raises(SavedFileError, match="treebandit run"):
         summarise(tmp_path)
+
+
+def test_a_folder_of_earlier_settings_alone_names_the_repair(tmp_path):
+    write_finals(tmp_path, {"A": [10.0]}, depth=3)
+    merge_plan(tmp_path, [plan_row(spec_of("A", "adult", 0, 50, depth=9))])
+    with pytest.raises(
+        SavedFileError, match=r"no finished run .* \(1 of earlier settings\); run: treebandit run"
+    ):
+        read_results(tmp_path)

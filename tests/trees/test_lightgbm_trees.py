@@ -53,3 +53,9 @@ def test_a_column_that_is_present_or_missing_splits_on_that():
 def test_options_that_change_what_a_tree_is_are_refused(options):
     with pytest.raises(ParameterError, match="options"):
         LightGBMTrees(options=options)
+
+
+def test_options_that_the_library_refuses_are_told_in_our_words():
+    trees = LightGBMTrees(n_trees=2, options={"max_bin": -1})
+    with pytest.raises(ParameterError, match="cannot grow LightGBMTrees.*max_bin"):
+        trees.fit(np.ones((9, 1), np.float32), np.arange(9.0), seed=0)

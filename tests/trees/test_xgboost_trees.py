@@ -71,3 +71,9 @@ def test_bad_limits_are_named(arguments, named):
 def test_options_that_do_not_give_squared_error_trees_are_refused(options):
     with pytest.raises(ParameterError, match="options"):
         XGBoostTrees(options=options)
+
+
+def test_options_that_the_library_refuses_are_told_in_our_words():
+    trees = XGBoostTrees(n_trees=2, options={"max_bin": -1})
+    with pytest.raises(ParameterError, match="cannot grow XGBoostTrees.*max_bin"):
+        trees.fit(np.ones((9, 1), np.float32), np.arange(9.0), seed=0)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +33,7 @@ from treebandit.policies.floor import ScoreDraws
 _Decided = TypeVar("_Decided")
 
 
+@dataclass(eq=False)
 class BaseAgent:
     """An agent for tables: subclasses are dataclasses whose fields describe them completely.
 
@@ -42,16 +44,23 @@ class BaseAgent:
     Every method may be called from any thread: one caller at a time. An exception, Ctrl-C included, at any moment
     leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and
     learning prepares all changes before it makes any, so that making them can be repeated.
+
+    columns: what named columns are, so that the first rows need not tell: {name: 'number', 'flag' (true or false),
+        'category', or the list of all its categories}.
+    new_columns: rows may bring columns never seen, which are missing in older rows, and may lack some; False: refused.
     """
 
-    seed: int | None
+    columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    new_columns: bool = field(default=False, kw_only=True)
+    #: A field of every subclass; without a type here, since the fields of this class would come before all others.
+    seed = cast("int | None", None)
 
     def __post_init__(self) -> None:
         self.clock = 0
         self._decided = False
         #: Whether it was loaded from a file without history.
         self._decide_only = False
-        self._inputs = Inputs()
+        self._inputs = Inputs(self.columns, new_columns=self.new_columns)
         self._random = np.random.default_rng(self.seed)
         self._lock = threading.RLock()
         #: What brings a call that was cut short to an end: undoes a decision, completes learning.
@@ -345,7 +354,8 @@ class BaseAgent:
         self._decided = schema.flag(state, "decided")
         self._decide_only = schema.flag(state, "decide_only")
         self._random.bit_generator.state = schema.random_state(state, "random")
-        self._inputs = Inputs.restored(schema.part(state, "inputs"))
+        inputs = schema.part(state, "inputs")
+        self._inputs = Inputs.restored(inputs, self.columns, new_columns=self.new_columns)
         self._restore(schema.part(state, "own"))
         self._try_out()
 

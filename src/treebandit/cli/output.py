@@ -1,4 +1,4 @@
-"""What commands share: where they may write, and how they print a table of records."""
+"""What commands share: where they may write, and how they print a line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from treebandit.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from treebandit.reports import Results
 
 
 def writable_folder(path: str, option: str) -> Path:
@@ -43,24 +41,3 @@ def print_line(console: Console, text: str, style: str = "") -> None:
     from rich.text import Text
 
     console.print(Text(text, style=style), soft_wrap=True)
-
-
-def print_results(results: Results, console: Console) -> None:
-    """Print the table of a folder of records, and how many of them are stale."""
-    from treebandit import reports
-
-    reports.print_table(reports.summarise(results), console, results)
-    if line := stale_line(results):
-        print_line(console, line, "yellow")
-
-
-def stale_line(results: Results) -> str:
-    """How many runs were made by other code, and how to play them anew; nothing where there are none."""
-    reasons = results.runs.filter("stale")["other_code"].to_list()
-    if not reasons:
-        return ""
-    counts = ", ".join(f"{reason}: {reasons.count(reason):,}" for reason in sorted(set(reasons)))
-    return (
-        f"{len(reasons):,} of {results.runs.height:,} runs are stale, made by other code ({counts}). "
-        f"`treebandit run STUDY --into {results.folder} --again` plays them anew."
-    )

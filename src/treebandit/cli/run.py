@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treebandit.cli.output import print_line, print_results, writable_folder
+from treebandit.cli.output import print_line, writable_folder
 from treebandit.errors import InputError, StudyError
 
 if TYPE_CHECKING:
@@ -89,9 +89,10 @@ def run(
         print_line(console, "stopped; the same command goes on from here")
         raise typer.Exit(130) from None
     if failed < len(specs):
-        from treebandit.reports import read_results
+        from treebandit.reports import print_table, read_results, summarise
 
-        print_results(read_results(folder), console)
+        results = read_results(folder)
+        print_table(summarise(results), console, results)
     if failed:
         print_line(console, f"{failed} of {len(specs)} runs failed, see above", "bold red")
         raise typer.Exit(1)

@@ -93,7 +93,7 @@ def _taken(contexts: Any, rows: list[int]) -> Any:
 
 def _dict_copy(row: Mapping[Any, Any]) -> dict[Any, Any]:
     copied = dict(row)
-    nested = any(isinstance(value, dict | list) for value in copied.values())
+    nested = any(isinstance(value, Mapping | list | tuple | np.ndarray) for value in copied.values())
     return deepcopy(copied) if nested else copied
 
 

@@ -25,8 +25,8 @@ LOG_RATIO = 20.0
 class Figure:
     """Panels that belong together: a file of their own, or a section of the page.
 
-    name: of the file, and the start of the panels' ids on the page. text: what the page says below the title.
-    agents: whose panel each is, where panels belong to agents.
+    name: of the file, and the start of the panels' ids on the page. text: shown on the page below the title.
+    agents: the agent of each panel, where panels belong to agents.
     varied: the parameter that the figure varies. columns: how many panels the file has in a row.
     """
 

@@ -33,7 +33,7 @@ PNG_SCALE = 2.0
 LONGEST_NAME = 100
 PART_COLOURS = {"choosing": "#88CCEE", "learning": "#DDAA33", "rebuilding": "#7A5AA6"}
 _GLOBALS = "window.vegaEmbed = vegaEmbed; window.vega = vega; window.vegaLite = vegaLite;"
-#: Of the Vega-Lite that this Altair writes, as vl-convert wants it.
+#: Version of the Vega-Lite that this Altair writes, in the form that vl-convert takes.
 _VERSION = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 

@@ -1,4 +1,4 @@
-"""Files that are there in full or not at all."""
+"""Writing a file in full or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from treebandit.errors import SavedFileError
 
 
 def write_whole(path: Path, content: bytes) -> Path:
-    """Write under a name of its own and rename, so that nobody sees half a file; gives the path."""
+    """Write under a name of its own and rename, so that half a file is never seen; gives the path."""
     temporary = path.parent / f".{uuid.uuid4().hex}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ LEVELS = (
 )
 WIDTH = 340
 COLUMNS = 4
-#: Of so many edges, those driven most, the pointer tells more.
+#: Edges of a panel that have a tooltip: those driven most.
 MOST_DESCRIBED = 300
 _TEXT = (
     "All paths from A to B that an agent drove, over all its seeds: the redder and thicker an edge, the larger the "

@@ -11,7 +11,7 @@ import polars as pl
 from treebandit.reports.charts import Figure, Style, agent_rows, tooltip
 from treebandit.reports.palette import in_order
 
-#: With fewer problems than this the other figures say it all.
+#: With fewer problems than this the other figures are enough.
 LEAST_PROBLEMS = 6
 _ROW = 17
 _SHAPES = ("circle", "diamond", "triangle-up", "square")

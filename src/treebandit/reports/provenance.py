@@ -1,4 +1,4 @@
-"""Where the numbers of a report come from: its studies, how to run them again, and what the records say."""
+"""Where the numbers of a report come from: its studies, how to run them again, versions and machines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _played(name: str, results: Results) -> PlayedStudy:
 
 
 def provenance_rows(results: Results) -> dict[str, list[str]]:
-    """What the records say about all runs together: name -> lines."""
+    """The provenance of all runs together: name -> lines."""
     runs = results.runs
     started = runs["started"]
     first, last = str(started.min()), str(started.max())

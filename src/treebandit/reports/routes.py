@@ -109,9 +109,9 @@ def _drive(results: Results, agent: str, runs: pl.DataFrame, edges: int) -> Driv
     for run_id in own["run_id"]:
         record = read_record(record_path(results.folder, run_id))
         driven = record.frame["arms"].explode().drop_nulls().to_numpy()
-        if len(strange := driven[(driven < 0) | (driven >= edges)]):
+        if len(unknown := driven[(driven < 0) | (driven >= edges)]):
             raise RoadsError(
-                f"run {run_id} drove on edge {strange[0]}, but this road network has {edges}; "
+                f"run {run_id} drove on edge {unknown[0]}, but this road network has {edges}; "
                 "point TREEBANDIT_ROADS or --roads to the one that the run was played on"
             )
         times += np.bincount(driven, minlength=edges)

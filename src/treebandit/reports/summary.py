@@ -93,7 +93,7 @@ class Results:
 
     @cached_property
     def units(self) -> dict[str, str]:
-        """The unit of the regret on each problem: what its records or its class say, else that of rewards."""
+        """The unit of the regret on each problem: as its records or its class declare it, else UNIT."""
         firsts = self.runs.unique("environment", maintain_order=True)
         return {
             name: _unit(json.loads(spec)["environment"], json.loads(provenance))
@@ -113,21 +113,22 @@ class Results:
 def read_results(folder: str | Path) -> Results:
     """The finished runs of a folder that its studies ask for."""
     runs = load_runs(folder)
-    if runs.is_empty():
-        raise SavedFileError(f"no finished run in {folder}; run: treebandit run quick --into {folder}")
     wanted = _printable(runs.filter(pl.col("planned")))
-    plan = _printable(load_plan(folder))
-    return Results(Path(folder), _separated(wanted), plan, runs.height - wanted.height)
+    left_out = runs.height - wanted.height
+    if wanted.is_empty():
+        others = f" ({left_out:,} of earlier settings)" * bool(left_out)
+        raise SavedFileError(
+            f"no finished run in {folder}{others}; run: treebandit run STUDY --into {folder}, with quick for STUDY "
+            "or your own study"
+        )
+    return Results(Path(folder), _separated(wanted), _printable(load_plan(folder)), left_out)
 
 
 def _printable(frame: pl.DataFrame) -> pl.DataFrame:
     """Names without line breaks and control characters, which could write anywhere on a terminal."""
-    names = [
-        name for name in ("study", *_NAMES, "note", "title", "source", "other_code") if name in frame.columns
-    ]
-    return frame.with_columns(
-        pl.col(names).str.replace_all(r"[\p{C}\p{Zl}\p{Zp}]", "\N{REPLACEMENT CHARACTER}")
-    )
+    names = {"study", *_NAMES, "note", "title", "source", "other_code"} & set(frame.columns)
+    strange = r"[\p{C}\p{Zl}\p{Zp}]"
+    return frame.with_columns(pl.col(*names).str.replace_all(strange, "\N{REPLACEMENT CHARACTER}"))
 
 
 def _unit(environment: dict[str, Any], provenance: dict[str, Any]) -> str:

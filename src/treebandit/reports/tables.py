@@ -57,7 +57,7 @@ class Row:
 class Table:
     """A table of the report: the plain one, or that of a varied parameter.
 
-    legend: what the cells say. notes: what agents say of the way they ran.
+    legend: how to read the cells. notes: of agents, on the way they ran.
     """
 
     varied: str | None

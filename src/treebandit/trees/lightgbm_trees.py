@@ -9,36 +9,23 @@ from typing import Any
 import numpy as np
 
 from treebandit.core import Features, Floats
+from treebandit.errors import ParameterError
 from treebandit.parameters import check_choice, check_number
 from treebandit.trees.forest import Forest, less_or_equal
 from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
 
 _DEFAULT_LEFT, _MISSING_KIND, _MISSING_NAN = 2, 12, 8
 
-_REFUSED = [
-    "app",
-    "application",
-    "boost",
-    "boost_from_average",
-    "boosting",
-    "boosting_type",
-    "cat_column",
-    "cat_feature",
-    "categorical_column",
-    "categorical_feature",
-    "categorical_features",
-    "eta",
-    "linear_tree",
-    "linear_trees",
-    "loss",
-    "num_class",
-    "num_classes",
-    "objective",
-    "objective_type",
-    "reg_sqrt",
-    "shrinkage_rate",
-    "zero_as_missing",
-]
+#: Options that make other trees than those measured here, that `n_trees` and `threads` are for, or that call machines.
+_REFUSED = """
+app application boost boost_from_average boosting boosting_type cat_column cat_feature categorical_column
+categorical_feature categorical_features eta linear_tree linear_trees loss num_class num_classes objective
+objective_type reg_sqrt shrinkage_rate zero_as_missing
+max_iter n_estimators n_iter nrounds num_boost_round num_iteration num_iterations num_round num_rounds
+num_tree num_trees n_jobs nthread nthreads num_thread num_threads
+local_listen_port local_port machine_list machine_list_file machine_list_filename machines mlist nodes
+num_machine num_machines port workers
+""".split()  # noqa: SIM905
 
 
 @dataclass(frozen=True)
@@ -88,7 +75,10 @@ class LightGBMTrees:
         }
         base = float(np.mean(targets))
         data = lightgbm.Dataset(features, single_precision(self, targets - base), params={"verbosity": -1})
-        booster = lightgbm.train(parameters, data, self.n_trees)
+        try:
+            booster = lightgbm.train(parameters, data, self.n_trees)
+        except lightgbm.basic.LightGBMError as error:
+            raise ParameterError(f"LightGBM cannot grow {self!r}: {error}") from error
         return read_booster(
             booster, base=base, learning_rate=parameters["learning_rate"] if boosting else 0.0
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 import sys
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
@@ -73,15 +74,15 @@ def check_flag(learner: object, name: str) -> None:
 
 
 def check_options(learner: object, options: Any, refused: Collection[str]) -> None:
-    """Raise a ParameterError for an option that would make of the trees what their leaf statistics do not hold."""
+    """Raise a ParameterError for an option that would make other trees than those measured, or has an argument."""
     name = type(learner).__name__
     if not (isinstance(options, Mapping) and all(isinstance(option, str) for option in options)):
         raise ParameterError(f"{name}.options is {options!r}; give a dict of the library's own parameters")
     for option in options:
         if option in refused:
             raise ParameterError(
-                f"{name}(options={{{option!r}: {options[option]!r}}}); only plain regression trees with squared "
-                f"error have the leaves that are measured here, so leave {option} out"
+                f"{name}(options={{{option!r}: {reprlib.repr(options[option])}}}); leave {option} out: it makes other "
+                "trees than the plain regression trees measured here, or has an argument of its own"
             )
 
 

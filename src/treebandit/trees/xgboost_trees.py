@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from treebandit.core import Features, Floats
+from treebandit.errors import ParameterError
 from treebandit.trees import ubjson
 from treebandit.trees.forest import Forest
 from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
 
-_REFUSED = ("booster", "eta", "multi_strategy", "num_class", "num_parallel_tree", "objective")
+_REFUSED = (
+    *("booster", "eta", "multi_strategy", "num_class", "num_parallel_tree", "objective"),
+    *("n_jobs", "nthread"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,10 @@ class XGBoostTrees:
             **self.options,
         }
         data = xgboost.DMatrix(features, single_precision(self, targets), nthread=self.threads)
-        booster = xgboost.train(parameters, data, self.n_trees)
+        try:
+            booster = xgboost.train(parameters, data, self.n_trees)
+        except xgboost.core.XGBoostError as error:
+            raise ParameterError(f"XGBoost cannot grow {self!r}: {error}") from error
         return read_booster(booster, float(parameters["learning_rate"]))
 
 
