@@ -67,7 +67,7 @@ class Process:
             preexec_fn=self.preexec,
         )
 
-    def wait_ready(self, path="/health/live", seconds=60):
+    def wait_ready(self, path="/health/live", seconds=240):
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -238,12 +238,16 @@ def full_disk(folder, seed):
             time.sleep(2.0)
             pid = service.process.pid
             size = max(path.stat().st_size for path in Path(folder).glob("full.db*"))
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (size + 100_000, resource.RLIM_INFINITY))
-            time.sleep(3.0)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
+            deadline = time.monotonic() + 120
+            while not load.errors.get(503) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            time.sleep(1.0)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             before = len(load.decisions)
-            time.sleep(3.0)
-            assert len(load.decisions) > before, "it does not go on once there is room"
+            while len(load.decisions) == before:
+                assert time.monotonic() < deadline + 60, "it does not go on once there is room"
+                time.sleep(0.1)
             assert service.process.poll() is None
 
         load = under_load([service.url], work, seed=seed)

@@ -102,7 +102,7 @@ def test_a_thousand_malformed_bodies(served):
         ("POST", "/v1/bandits/market/decisions/known/reward", {"value": 1.0, "key": "k"}),
         ("POST", "/v1/bandits/market/rewards", {"id": "known", "value": 1.0}),
         ("PUT", "/v1/bandits/another", {"wait": 5, "agent": {"class": "LinUCB"}}),
-        ("PATCH", "/v1/bandits/market", {"floor": 0.1, "columns": {"x": "number"}}),
+        ("PATCH", "/v1/bandits/market", {"floor": 0.1, "wait": 5}),
         ("PUT", "/v1/bandits/market/model", {"a": 1}),
         ("POST", "/v1/bandits/market/model/rollback", {"version": 1}),
         ("POST", "/v1/bandits/market/erasures", {"ids": ["none"]}),

@@ -29,7 +29,7 @@ class BanditConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     caller's baseline and learns from it; `log-only` answers the baseline and learns nothing. floor: share of decisions
     that is spread over all arms. draws: samples that a probability is counted in. holdout: share of decisions that
     `holdout_policy` makes instead: `uniform`, `baseline`, or `arm:NAME`. columns: features with their kinds,
-    {"age": "number", "city": "text", "member": "boolean"}; others may come. retention: days after which decisions
+    {"age": "number", "city": "category", "member": "flag"}; others may come. retention: days after which decisions
     and their rewards are deleted; null: never. learning: false, the model stays as it is.
     """
 
@@ -42,7 +42,7 @@ class BanditConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     draws: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 100
     holdout: Share = 0.0
     holdout_policy: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "uniform"
-    columns: dict[str, Literal["number", "text", "boolean"]] = {}
+    columns: dict[str, Any] = {}
     retention: Annotated[float, msgspec.Meta(gt=0.0, le=1e6)] | None = None
     learning: bool = True
     description: Annotated[str, msgspec.Meta(max_length=1000)] = ""
@@ -74,9 +74,10 @@ def checked(config: BanditConfig) -> BanditConfig:
 
 def build_agent(config: BanditConfig) -> Any:
     """A fresh agent by its description; only classes of treebandit can be named."""
-    agent = registry.build(
-        {"class": "Bandit", **config.agent}, kinds=("agent", "tree learner"), where="agent"
-    )
+    description: dict[str, Any] = {"class": "Bandit", **config.agent, "new_columns": True}
+    if config.columns:
+        description["columns"] = config.columns
+    agent = registry.build(description, kinds=("agent", "tree learner"), where="agent")
     if not hasattr(agent, "learn"):
         raise ParameterError(f"agent is a {type(agent).__name__}; name an agent, such as Bandit or LinUCB")
     return agent
@@ -95,9 +96,9 @@ def changed(before: BanditConfig, patch: dict[str, Any]) -> BanditConfig:
     ):
         same = {**after.agent, "seed": before.agent.get("seed")}
         after = msgspec.structs.replace(after, agent=same) if same == before.agent else after
-    if after.agent != before.agent:
+    if after.agent != before.agent or after.columns != before.columns:
         raise ParameterError(
-            "the agent of a bandit cannot be changed, as its log was learned by it; make another bandit, or "
+            "agent and columns of a bandit cannot be changed, as its log was learned by it; make another bandit, or "
             "upload a model"
         )
     return after

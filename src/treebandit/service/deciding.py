@@ -142,7 +142,7 @@ class Policy:
         return _uniform(len(body.arms), count, random)
 
     def _agents_choice(self, body: DecisionBody, count: int) -> Choice:
-        rows, arms = candidate_rows(self.agent, body)
+        rows, arms = candidate_rows(body)
         decision = self.agent.decide(
             rows,
             arms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from treebandit.errors import InputError
@@ -13,44 +13,18 @@ if TYPE_CHECKING:
     from treebandit.service.runtime import Limits
 
 
-def candidate_rows(
-    agent: Any, body: DecisionBody, chosen: Sequence[int] | None = None
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """One row of features per candidate, or per chosen one, and their arms."""
+def candidate_rows(body: DecisionBody, chosen: Sequence[int] | None = None) -> tuple[Any, list[str]]:
+    """Features as an agent takes them, of all candidates or of the chosen ones, and their arms.
+
+    One row where all candidates share it and none is picked out. A feature of an arm hides one of the context that has
+    the same name. Agents take nested rows and new columns by themselves (`new_columns=True`).
+    """
+    if body.arm_contexts is None and chosen is None:
+        return body.context, body.arms
     places = range(len(body.arms)) if chosen is None else chosen
     own = body.arm_contexts
-    shared = flattened(body.context)
-    rows = [shared if own is None else {**shared, **flattened(own[place])} for place in places]
-    names = dict.fromkeys(name for row in rows for name in row)
-    return [_open(agent, row, names) for row in rows], [body.arms[place] for place in places]
-
-
-def flattened(features: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested objects as `a.b`; a list of texts as one indicator per text, of numbers as `a.0`, `a.1`."""
-    flat: dict[str, Any] = {}
-    for key, value in features.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat.update(flattened(value, f"{name}."))
-        elif isinstance(value, list):
-            for number, item in enumerate(value):
-                if isinstance(item, Mapping):
-                    flat.update(flattened(item, f"{name}.{number}."))
-                elif isinstance(item, str):
-                    flat[f"{name}.{item}"] = 1.0
-                else:
-                    flat[f"{name}.{number}"] = item
-        else:
-            flat[name] = value
-    return flat
-
-
-def _open(agent: Any, row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The row with the columns that the agent has learned, until agents take new ones by themselves."""
-    columns = agent._inputs.columns
-    if columns is not None and columns.names:
-        return {name: row.get(name) for name in columns.names}
-    return {name: row.get(name) for name in names} or {"(none)": 0.0}
+    rows = [body.context if own is None else {**body.context, **own[place]} for place in places]
+    return rows, [body.arms[place] for place in places]
 
 
 def check_size(asked: DecisionRequest, limits: Limits) -> None:

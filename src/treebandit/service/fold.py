@@ -113,7 +113,7 @@ class Fold:
     def _register(self, entry: Entry) -> None:
         """Offer the arms of the first decision, as the agent's random start is for them."""
         body = decision_body(entry.body)
-        rows, arms = candidate_rows(self.agent, body)
+        rows, arms = candidate_rows(body)
         try:
             self.agent.choose(rows, arms)
         except TreebanditError:
@@ -171,7 +171,7 @@ class Fold:
         if isinstance(value, list) and len(value) != len(chosen):
             self.skipped += 1
             return
-        rows, arms = candidate_rows(self.agent, body, chosen)
+        rows, arms = candidate_rows(body, chosen)
         rewards = value if isinstance(value, list) else [value] * len(chosen)
         self.agent.clock = self.t + self.offset
         try:
