@@ -20,6 +20,7 @@ def served(tmp_path_factory):
     with Served(f"sqlite:///{tmp_path_factory.mktemp('hostile')}/store.db") as made:
         made.make("shop")
         made.decide("known")
+        made.until(lambda: made.http.get("/health/ready").status_code == 200, 240)
         yield made
 
 

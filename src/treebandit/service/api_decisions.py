@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import uuid
 from collections import Counter
 
 import msgspec
@@ -38,6 +37,7 @@ from treebandit.service.exchange import (
     runtime,
 )
 from treebandit.service.features import check_size
+from treebandit.service.ids import IDS
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
 
@@ -203,7 +203,7 @@ def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
             f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}",
         )
     first = policy.config.aggregation == "first"
-    key = given.key or ("" if first else uuid.uuid4().hex)
+    key = given.key or ("" if first else IDS.new())
     if len(key) > 256 or any(ord(letter) < 32 for letter in key):
         raise Refused(400, "InvalidRequest", "the key has control characters, or more than 256 characters")
     return NewReward(decision, key, float(sum(values)), _encode(RewardBody(given.value)), first)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import time
-import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -32,6 +31,7 @@ from treebandit.service import (
 )
 from treebandit.service.access import authorised
 from treebandit.service.exchange import Operation, error_answer, refusal
+from treebandit.service.ids import IDS
 from treebandit.service.logs import request_id
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
@@ -40,8 +40,8 @@ _log = logging.getLogger("treebandit.http")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 OPERATIONS: Sequence[Operation] = (
+    *api_decisions.OPERATIONS,  # first, as routes are tried in this order
     *api_bandits.OPERATIONS,
-    *api_decisions.OPERATIONS,
     *api_log.OPERATIONS,
     *api_models.OPERATIONS,
     *api_health.OPERATIONS,
@@ -135,7 +135,7 @@ class _Edge:
             return
         started = time.perf_counter()
         given = Headers(scope=scope).get("x-request-id", "")
-        number = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        number = given if _REQUEST_ID.fullmatch(given) else IDS.new()
         token = request_id.set(number)
         seen: dict[str, Any] = {"status": 0}
 

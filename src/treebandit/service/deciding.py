@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,7 @@ from treebandit.service.bodies import Arm, DecisionAnswer, DecisionRequest, Slot
 from treebandit.service.config import BanditConfig, build_agent
 from treebandit.service.entries import DecisionBody, NewDecision, Stored, decision_body
 from treebandit.service.features import candidate_rows
+from treebandit.service.ids import IDS
 from treebandit.service.times import iso
 
 _encode = msgspec.json.Encoder().encode
@@ -49,7 +49,7 @@ class Policy:
     def decide(self, request: DecisionRequest, random: np.random.Generator) -> list[NewDecision]:
         """The entries of one decision: one, or one per slot. An InputError where it cannot be made."""
         _check_names(request)
-        event = request.id or uuid.uuid4().hex
+        event = request.id or IDS.new()
         subject = None if request.subject is None else hashed(request.subject)
         holdout = self._is_holdout(subject or event)
         offer = _Offer(request)
