@@ -34,6 +34,9 @@ def serve(
     max_body: Annotated[int, typer.Option(min=1024, metavar="BYTES", help="Of one request.")] = 1 << 20,
     max_arms: Annotated[int, typer.Option(min=1, metavar="N", help="Of one decision.")] = 1000,
     max_features: Annotated[int, typer.Option(min=1, metavar="N", help="Of one row.")] = 2000,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Visitors come to a shop at once: a day in a minute.")
+    ] = False,
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Serve decisions over HTTP: API at /v1, its documentation at /docs, the dashboard at /."""
@@ -49,7 +52,7 @@ def serve(
     if log_level not in ("debug", "info", "warning", "error"):
         raise ParameterError(f"--log-level {log_level}; choose debug, info, warning or error")
     limits = Limits(rate=rate, body=max_body, candidates=max_arms, features=max_features)
-    run(store, host=host, port=port, limits=limits, learner=learner, level=log_level)  # type: ignore[arg-type]
+    run(store, host=host, port=port, limits=limits, learner=learner, level=log_level, demo=demo)  # type: ignore[arg-type]
 
 
 @keys.command("add")

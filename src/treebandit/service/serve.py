@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from treebandit.errors import ParameterError
 from treebandit.service import logs
 from treebandit.service.app import make_app
+from treebandit.service.demo import in_background
 from treebandit.service.runtime import LearnerPlace, Limits, Runtime
 from treebandit.service.store import Store
 
@@ -103,8 +104,9 @@ def serve(
     limits: Limits | None = None,
     learner: LearnerPlace = "thread",
     level: str = "info",
+    demo: bool = False,
 ) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until the process is told to stop; with a demo, visitors come to a shop at once."""
     logs.set_up(level)
     store = Store.open(url)
     server = make_server(store, host=host, port=port, limits=limits, learner=learner)
@@ -118,6 +120,12 @@ def serve(
             "keys": "required" if _has_keys(store) else "none: this machine only",
         },
     )
+    if demo:
+        if _has_keys(store):
+            raise ParameterError(
+                "the store has keys, and the demo's visitors have none; give --demo another --store"
+            )
+        in_background(f"http://{host}:{address[1]}")
     asyncio.run(server.serve(sockets=[listener]))
 
 
