@@ -9,7 +9,20 @@ from pathlib import Path
 from treebandit.experiments import load_study
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMANDS = ((), ("run",), ("report",), ("data",), ("roads",), ("roads", "record"), ("warm-up",))
+COMMANDS = (
+    (),
+    ("run",),
+    ("report",),
+    ("data",),
+    ("roads",),
+    ("roads", "record"),
+    ("serve",),
+    ("keys",),
+    ("keys", "add"),
+    ("keys", "list"),
+    ("keys", "remove"),
+    ("warm-up",),
+)
 
 
 def command_line():

@@ -26,7 +26,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="To listen on; 0: any.")] = 8787,
     learner: Annotated[
         str, typer.Option(metavar="PLACE", help="Where to learn: thread, process, or none (others do).")
-    ] = "thread",
+    ] = "process",
     rate: Annotated[
         float | None,
         typer.Option(min=0.1, metavar="N", help="Requests per second and key; no limit by default."),
