@@ -23,7 +23,7 @@ def _binaries():
 class Cluster:
     """A PostgreSQL server in a scratch folder, on a socket there; as the user postgres where we are root."""
 
-    def __init__(self, port=None):
+    def __init__(self, port=None, network=None):
         self.bin = _binaries()
         self.folder = Path(tempfile.mkdtemp(prefix="tb-pg-"))
         self.port = port or 50000 + os.getpid() % 10000
@@ -42,6 +42,10 @@ class Cluster:
             "-E",
             "UTF8",
         )
+        self.addresses = "127.0.0.1" if network is None else "*"
+        if network is not None:
+            with (self.folder / "data" / "pg_hba.conf").open("a") as file:
+                file.write(f"host all all {network} trust\n")
         self.start()
 
     def _run(self, program, *arguments):
@@ -53,7 +57,7 @@ class Cluster:
         )
 
     def start(self):
-        options = f"-k {self.folder} -p {self.port} -c listen_addresses=127.0.0.1"
+        options = f"-k {self.folder} -p {self.port} -c listen_addresses='{self.addresses}'"
         log = str(self.folder / "log")
         self._run("pg_ctl", "-D", str(self.folder / "data"), "-l", log, "-w", "-o", options, "start")
 

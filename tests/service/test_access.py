@@ -1,8 +1,10 @@
+import asyncio
 import json
 import logging
 import socket
 import time
 
+import httpx
 import pytest
 from service.served import Served
 
@@ -108,7 +110,16 @@ def test_without_keys_only_this_machine_is_served(tmp_path):
             make_server(store, host=host)
     assert all(map(is_loopback, ("127.0.0.1", "::1", "localhost", "127.8.8.8")))
     KeyRing(store).add("me", ["admin"])
-    make_server(store, host="0.0.0.0")
+    server = make_server(store, host="0.0.0.0")
+    KeyRing(store).remove("me")
+    server.config.app._runtime.keys.refresh()
+    transport = httpx.ASGITransport(app=server.config.app)
+
+    async def ask():
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            return (await http.get("/v1/bandits")).status_code
+
+    assert asyncio.run(ask()) == 401  # not open to all because the last key is gone
     store.close()
 
 

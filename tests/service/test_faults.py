@@ -11,15 +11,18 @@ def test_nothing_acknowledged_is_lost_when_the_service_or_the_learner_is_killed(
     assert told["decisions"] > 0
 
 
+@pytest.mark.slow
 def test_nor_with_two_replicas_on_postgresql(cluster, tmp_path):
     told = faults.kills(cluster.new(), 2, 3, 2, tmp_path)
     assert told["decisions"] > 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_a_503_and_goes_by(tmp_path):
     assert faults.full_disk(tmp_path, 3)["decisions"] > 0
 
 
+@pytest.mark.slow
 def test_postgresql_may_be_restarted(tmp_path, cluster):
     own = faults.Cluster(port=cluster.port + 1)
     try:

@@ -20,7 +20,7 @@ def authorised(runtime: Runtime, request: Request, role: str, bandit: str | None
 
 
 def _known(runtime: Runtime, request: Request) -> Key:
-    if not len(runtime.keys):
+    if not len(runtime.keys) and not runtime.keys_required:
         return ANYONE
     headers = request.headers
     secret = headers.get("x-api-key") or headers.get("ocp-apim-subscription-key") or ""

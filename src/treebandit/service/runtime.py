@@ -55,11 +55,14 @@ class Runtime:
         limits: Limits | None = None,
         learner: LearnerPlace = "thread",
         poll: float = 0.25,
+        keys_required: bool = False,
     ) -> None:
         self.store = store
         self.limits = limits or Limits()
         self.metrics = Metrics()
         self.keys = KeyRing(store)
+        #: Also where the last key is removed: others than this machine can reach the service.
+        self.keys_required = keys_required
         self.rates = Rates()
         self.random = np.random.default_rng()
         self.writer = LogWriter(store, observe=self.metrics.committed)

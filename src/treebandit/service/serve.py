@@ -73,7 +73,7 @@ def make_server(
     learner: LearnerPlace = "thread",
 ) -> uvicorn.Server:
     """A server that is ready to run; refuses to listen to others without keys."""
-    runtime = Runtime(store, limits=limits, learner=learner)
+    runtime = Runtime(store, limits=limits, learner=learner, keys_required=not is_loopback(host))
     if not len(runtime.keys) and not is_loopback(host):
         raise ParameterError(
             f"there are no keys, so the service listens to this machine only, and not on {host}; make a key first: "
