@@ -166,6 +166,25 @@ def test_declared_columns_let_the_first_row_be_missing(name, tmp_path):
     )
 
 
+@every
+def test_keys_may_come_and_go(name):
+    agent = replace(ALL[name](), new_columns=True)
+    first = [{}, {"k1": 1}, {"b": "q", "c": [1, 2]}, {}]
+    for row in first:
+        agent.choose(row, ARMS)
+    agent.learn([{}, {}], [1.0, 0.0], ARMS)
+    random = np.random.default_rng(0)
+    keys = random.integers(20, size=(16, 2)).tolist()
+    for row in first + [{f"k{one}": float(one), f"t{two}": "uvw"[one % 3]} for one, two in keys]:
+        arm = ARMS[int(agent.choose(row, ARMS)[0])]
+        agent.learn(row, float(random.normal()), arms=arm)
+    believed(agent, {"never": 1})
+
+
+def test_agents_that_take_new_columns_keep_all_contracts():
+    treebandit.check_agent(LinUCB(new_columns=True))
+
+
 def test_the_order_of_keys_does_not_count(tmp_path):
     made, rewards = rows(40, np.random.default_rng(0))
     files = []

@@ -30,7 +30,8 @@ class BanditForest(BaseAgent):
 
     The confidence radii are made for rewards in [0, 1].
 
-    n_trees: L. min_depth, max_depth: each tree has a depth drawn from this range.
+    n_trees: L, how many trees vote.
+    min_depth, max_depth: each tree has a depth drawn from this range.
     variable_share: how many of the variables not used above a node are drawn for it.
     min_epsilon, max_epsilon: each tree has an ε drawn from this range; what is within ε of the best counts as good.
     delta: δ, the probability that a best variable or arm is eliminated in error.
@@ -38,6 +39,11 @@ class BanditForest(BaseAgent):
     n_bins, bin_rows: numbers become n_bins - 1 variables 'above this quantile' of the first `bin_rows` rows, in
         which arms are drawn at random; categories become one variable each.
     standardise: rewards are shares of the range seen so far; False, they are taken as they are.
+
+    >>> from treebandit import BanditForest
+    >>> agent = BanditForest(n_trees=5, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
     """
 
     n_trees: int = 100

@@ -17,6 +17,7 @@ from treebandit import saving, schema
 from treebandit.agents import deciding
 from treebandit.agents.deciding import Offer, Settings
 from treebandit.core import Candidates, Decision, Estimate, Floats, Indices, Oracle, choose_with
+from treebandit.docstrings import inherit_arguments
 from treebandit.errors import (
     DecideOnlyError,
     InputError,
@@ -45,15 +46,27 @@ class BaseAgent:
     leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and
     learning prepares all changes before it makes any, so that making them can be repeated.
 
+    seed: of all random draws; the same seed, the same choices. None draws a new one.
     columns: what named columns are, so that the first rows need not tell: {name: 'number', 'flag' (true or false),
         'category', or the list of all its categories}.
     new_columns: rows may bring columns never seen, which are missing in older rows, and may lack some; False: refused.
+
+    >>> from treebandit import LinUCB
+    >>> agent = LinUCB(seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    >>> agent.clock
+    1
     """
 
     columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
     new_columns: bool = field(default=False, kw_only=True)
     #: A field of every subclass; without a type here, since the fields of this class would come before all others.
     seed = cast("int | None", None)
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        inherit_arguments(cls)
 
     def __post_init__(self) -> None:
         self.clock = 0
@@ -295,7 +308,7 @@ class BaseAgent:
 
     def _marginals(self, settings: Settings, candidates: Candidates) -> Floats:
         drawn = self._drawn(candidates, settings.draws)
-        return np.minimum(settings.choices(drawn, self._random).marginals, 1.0)
+        return settings.choices(drawn, self._random).marginals
 
     def _decide_all(self, offers: list[Offer], inputs: Inputs, settings: Settings) -> list[Decision]:
         """Decisions one after the other, each a round of its own; nothing has changed where one fails."""

@@ -44,7 +44,14 @@ class _LinearAgent(ModelAgent):
 
 @dataclass(eq=False)
 class LinUCB(_LinearAgent):
-    """Linear upper confidence bound (Li et al. 2010): U = z·θ + ν s √(z'A⁻¹z), A = λI + Σ zz', s the sd of rewards."""
+    """Linear upper confidence bound (Li et al. 2010): U = z·θ + ν s √(z'A⁻¹z), A = λI + Σ zz', s the sd of rewards.
+
+    >>> from treebandit import LinUCB
+    >>> agent = LinUCB(seed=0)
+    >>> agent.learn([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], arms=["a", "a", "a"])
+    >>> bool(agent.estimate([2.5], arms=["a"]).mean[0] > 2)
+    True
+    """
 
     def _exploring(self) -> Policy:
         return UCB(self.exploration)
@@ -52,7 +59,13 @@ class LinUCB(_LinearAgent):
 
 @dataclass(eq=False)
 class LinTS(_LinearAgent):
-    """Linear Thompson sampling (Agrawal and Goyal 2013): z·θ̃ with θ̃ drawn from N(θ, ν² s² A⁻¹), once per arm."""
+    """Linear Thompson sampling (Agrawal and Goyal 2013): z·θ̃ with θ̃ drawn from N(θ, ν² s² A⁻¹), once per arm.
+
+    >>> from treebandit import LinTS
+    >>> agent = LinTS(seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    """
 
     exploration: float = 0.25
 

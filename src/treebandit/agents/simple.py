@@ -20,7 +20,12 @@ from treebandit.policies.floor import ScoreDraws
 
 @dataclass(eq=False)
 class Uniform(BaseAgent):
-    """Any choice as likely as its rivals; what learning is worth is measured against it."""
+    """Any choice as likely as its rivals; what learning is worth is measured against it.
+
+    >>> from treebandit import Uniform
+    >>> Uniform(seed=0).probabilities(None, arms=["a", "b"]).tolist()
+    [0.5, 0.5]
+    """
 
     seed: int | None = None
 
@@ -41,6 +46,11 @@ class EpsilonGreedy(BaseAgent):
     agent: whose estimate; a fresh one made from its arguments learns every row and never decides. Where it has
         no seed, it gets one drawn from this agent's. As long as it has no estimate, choices are random.
     epsilon: ε, between 0 and 1.
+
+    >>> from treebandit import EpsilonGreedy, LinUCB
+    >>> agent = EpsilonGreedy(LinUCB(), epsilon=0.1, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
     """
 
     agent: BaseAgent = field(default_factory=LinUCB)
@@ -154,6 +164,12 @@ class UCB1(_IndexAgent):
 
     standardise: rewards are shares of the range seen so far, since the rule is made for rewards in [0, 1]; False, they
         are taken as they are.
+
+    >>> from treebandit import UCB1
+    >>> agent = UCB1(seed=0)
+    >>> agent.learn(None, [0.0, 1.0, 1.0, 1.0], arms=["a", "b", "b", "a"])
+    >>> agent.estimate(None, arms=["a", "b"]).mean.tolist()
+    [0.5, 1.0]
     """
 
     standardise: bool = True
@@ -170,7 +186,13 @@ class UCB1(_IndexAgent):
 class UCB1Tuned(_IndexAgent):
     """UCB1-Tuned (Auer et al. 2002): x̄ + √(ln n / n_j · min(1/4, s² + √(2 ln n / n_j))).
 
-    standardise: as in UCB1.
+    standardise: rewards are shares of the range seen so far, as in UCB1; False, they are taken as they are.
+
+    >>> from treebandit import UCB1Tuned
+    >>> agent = UCB1Tuned(seed=0)
+    >>> agent.learn(None, [0.0, 1.0, 1.0, 1.0], arms=["a", "b", "b", "a"])
+    >>> agent.estimate(None, arms=["a", "b"]).mean.tolist()
+    [0.5, 1.0]
     """
 
     standardise: bool = True
@@ -190,6 +212,12 @@ class UCB1Normal(_IndexAgent):
     """UCB1-Normal (Auer et al. 2002): x̄ + √(16 s² ln(n-1) / n_j) in round n, s² the sample variance (ddof 1).
 
     An arm played fewer than ⌈8 ln n⌉ times, or fewer than twice, comes first. The rule knows no unit of rewards.
+
+    >>> from treebandit import UCB1Normal
+    >>> agent = UCB1Normal(seed=0)
+    >>> agent.learn(None, [0.0, 1.0, 1.0, 1.0], arms=["a", "b", "b", "a"])
+    >>> agent.estimate(None, arms=["a", "b"]).mean.tolist()
+    [0.5, 1.0]
     """
 
     def _new_model(self) -> ArmMeans:

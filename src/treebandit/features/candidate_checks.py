@@ -44,7 +44,8 @@ def fitted(candidates: Candidates, learned: Columns, *, narrower: bool, wider: b
     for place, counts in enumerate(zip(learned.categories, columns.categories, strict=False)):
         before, now = ("categories" if count else "numbers" for count in counts)
         if before != now:
-            raise InputError(f"column {place} held {before} and now holds {now}; keep to {before}")
+            name = repr(learned.names[place]) if learned.names else place
+            raise InputError(f"column {name} held {before} and now holds {now}; keep to {before}")
     longer, names = (learned, learned.names) if width < len(learned) else (columns, columns.names)
     both = (*map(max, learned.categories, columns.categories), *longer.categories[min(width, len(learned)) :])
     if width < len(learned):

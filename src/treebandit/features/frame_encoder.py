@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,13 +14,21 @@ from treebandit.errors import InputError, SavedFileError, ShapeError
 from treebandit.features import frames
 from treebandit.features.columns import Column, Given, codes_of, declared, numbers, typed
 from treebandit.features.dicts import order, read_dicts, shapes_after
-from treebandit.features.flatten import EMPTY, SHAPES, TEXTS, Flat, flattened
-from treebandit.features.values import Category, shown
+from treebandit.features.flatten import EMPTY, SHAPES, TEXTS, flattened
+from treebandit.features.values import Category, is_plain, shown
 
 #: Types of numbers that need no closer look.
 _NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64, np.int32})
 #: The column of an encoder that takes new ones, where the first rows have none: models need one to begin with. It is 0.
 _NO_COLUMN = Column("", closed=True)
+_NOWHERE: tuple[int, None, None] = (-1, None, None)
+
+
+class _Read(NamedTuple):
+    """(n, d) values of rows, and the columns that bring something new, which have to be looked at again."""
+
+    values: Floats
+    news: list[str]
 
 
 class FrameEncoder:
@@ -88,12 +96,12 @@ class FrameEncoder:
         rows: a frame, or a sequence of dicts. Numbers stay as they are, categories are codes, missing values NaN.
         """
         if isinstance(rows, Sequence):
-            known = self._known(rows)
-            return (known, self) if known is not None else self._encode_dicts(rows)
+            read = self._read(rows) if all(type(row) is dict for row in rows) else None
+            return self._completed(read, rows, self._shapes) if read else self._encode_dicts(rows)
         if self._columns and (few := frames.few_rows(rows)):
-            known = self._known(few)
-            if known is not None:
-                return known, self
+            read = self._read(few)
+            if read and not read.news:  # categories that are new come in the order of their type
+                return read.values, self
         data = frames.eager(rows)
         known = self._whole(data)
         return (known, self) if known is not None else self._encode_frame(data)
@@ -118,58 +126,75 @@ class FrameEncoder:
             ) from error
         return cls(columns, new_columns=new_columns, shapes=shapes)
 
-    def _known(self, rows: Sequence[Any]) -> Floats | None:
-        """Dicts of plain values that bring nothing new, at a fraction of the cost; None where one does."""
-        found = []
-        for row in rows:
-            cells = self._cells(row) if type(row) is dict else None
-            if cells is None:
-                return None
-            found.append(cells)
-        return _as_array(found)
+    def _read(self, rows: Sequence[dict[Any, Any]], shapes: Sequence[Mapping[str, str]] = ()) -> _Read | None:
+        """Flat rows read value by value, at a fraction of the cost; None where columns have to be looked at in all.
 
-    def _known_flats(self, flats: list[Flat]) -> Floats | None:
-        """The same for rows that were nested."""
-        found = []
-        for flat in flats:
-            cells = self._cells(flat.values)
-            for key, shape in flat.shapes.items():
-                known = self._shapes.get(key)
-                if cells is None or (shape != known and shape != EMPTY):
+        shapes: what the keys of each row held, where rows were nested.
+        """
+        cells: list[list[float]] = []
+        news: dict[str, None] = {}
+        for row in rows:
+            new = self._read_row(row, cells)
+            if new is None:
+                return None
+            news.update(dict.fromkeys(sorted(new)))
+        for row_cells, held in zip(cells, shapes, strict=bool(shapes)):
+            for key, shape in held.items():
+                if shape not in (self._shapes.get(key), EMPTY):
                     return None
                 for place in self._items.get(key, ()):
                     # What the list holds is 1 already, and what it does not hold is not in it.
-                    cells[place] = cells[place] if cells[place] == 1.0 else 0.0
-            if cells is None:
-                return None
-            found.append(cells)
-        return _as_array(found)
+                    row_cells[place] = 1.0 if row_cells[place] == 1.0 else 0.0
+        if shapes and any("=" in name for name in news):
+            return None  # an item that is new is 0 in other rows that have the list
+        try:
+            return _Read(np.array(cells, np.float64), list(news)) if cells else None
+        except OverflowError:  # a whole number beyond all floats
+            return None
 
-    def _cells(self, row: dict[Any, Any]) -> list[float] | None:
-        """The values of a flat row; None where it brings something new."""
+    def _read_row(self, row: dict[Any, Any], cells: list[list[float]]) -> list[str] | None:
+        """Append the values of one row; the columns that have to be looked at again. None where more has."""
         places = self._places
         if not places or (not self.new_columns and len(row) != len(places)):
             return None
-        cells = self._blank.copy()
+        found, news = self._blank.copy(), []
         for key, value in row.items():
-            if key not in places:
-                if value is None and self.new_columns:
-                    continue
-                return None
-            place, codes, family = places[key]
             kind = type(value)
-            if codes is None:
-                if kind in _NUMBERS:
-                    cells[place] = value
-                elif value is not None:
-                    return None
-            elif kind is family:
-                if value not in codes:
-                    return None
-                cells[place] = codes[value]
-            elif value is not None and not (kind is float and value != value):
+            place, codes, family = places.get(key, _NOWHERE)
+            if codes is None and kind in _NUMBERS and place >= 0:
+                found[place] = value
+            elif codes is not None and kind is family and value in codes:
+                found[place] = codes[value]
+            elif place < 0 and not self._may_be_new(key):
                 return None
-        return cells
+            elif value is not None and (place < 0 or kind is not float or value == value):
+                if not is_plain(kind):
+                    return None
+                news.append(key)
+        cells.append(found)
+        return news
+
+    def _may_be_new(self, key: Any) -> bool:
+        """Whether a key that is no column may become one."""
+        return self.new_columns and type(key) is str and key not in self._shapes
+
+    def _completed(
+        self, read: _Read, rows: Sequence[dict[Any, Any]], shapes: Mapping[str, str]
+    ) -> tuple[Floats, FrameEncoder]:
+        """Values and encoder of rows of which only some columns bring something new."""
+        if not read.news:
+            return read.values, self
+        values, columns, more = read.values, list(self._columns), []
+        for name in read.news:
+            given = Given(name, [row.get(name) for row in rows])
+            if name in self._places:
+                place = self._places[name][0]
+                values[:, place], columns[place] = _encoded(given, columns[place])
+            elif (column := self._first(given)) is not None:
+                encoded, column = _encoded(given, column)
+                more.append(encoded)
+                columns.append(column)
+        return np.column_stack([values, *more]) if more else values, self._after(columns, shapes)
 
     def _whole(self, data: Any) -> Floats | None:
         """A frame of numbers only, in one piece; None where that would not be safe."""
@@ -188,8 +213,11 @@ class FrameEncoder:
         if not rows:
             raise ShapeError("no rows; give at least one")
         flats = [flattened(row) for row in rows]
-        if any(flat.shapes for flat in flats) and (known := self._known_flats(flats)) is not None:
-            return known, self
+        if any(flat.shapes for flat in flats):
+            flat_rows = [flat.values for flat in flats]
+            read = self._read(flat_rows, [flat.shapes for flat in flats])
+            if read:
+                return self._completed(read, flat_rows, self._shapes)
         shapes = shapes_after(self._shapes, self._places, flats)
         given = read_dicts(flats, self._places, shapes, new_columns=self.new_columns)
         return self._encode(given, len(rows), shapes)
@@ -212,20 +240,22 @@ class FrameEncoder:
         for place, one in enumerate(given):
             column = self._columns[place] if place < len(self._columns) else self._first(one)
             if column is not None:
-                numbers_or_codes, column = (
-                    (numbers(one), column) if column.codes is None else codes_of(one, column)
-                )
-                values.append(np.nan_to_num(numbers_or_codes) if column == _NO_COLUMN else numbers_or_codes)
+                encoded, column = _encoded(one, column)
+                values.append(encoded)
                 after.append(column)
         if not after:
             if not self.new_columns:
                 raise ShapeError("the rows have no columns; give at least one, each its own name")
             values, after = [np.zeros(n)], [_NO_COLUMN]
-        if sum(len(column.codes or "1") for column in after) > schema.MOST_COLUMNS:
+        return np.column_stack(values), self._after(after, shapes)
+
+    def _after(self, columns: list[Column], shapes: Mapping[str, str]) -> FrameEncoder:
+        """The encoder with these columns; `self` where they are its own."""
+        if tuple(columns) == self._columns and shapes == self._shapes:
+            return self
+        if sum(len(column.codes or "1") for column in columns) > schema.MOST_COLUMNS:
             raise InputError(f"more than {schema.MOST_COLUMNS} columns and categories in all; give fewer")
-        same = tuple(after) == self._columns and shapes == self._shapes
-        encoder = self if same else FrameEncoder(tuple(after), new_columns=self.new_columns, shapes=shapes)
-        return np.column_stack(values), encoder
+        return FrameEncoder(tuple(columns), new_columns=self.new_columns, shapes=shapes)
 
     def _first(self, given: Given) -> Column | None:
         """The column that one seen for the first time is; None where it holds nothing yet, and may come later."""
@@ -239,8 +269,8 @@ class FrameEncoder:
         return column
 
 
-def _as_array(rows: list[list[float]]) -> Floats | None:
-    try:
-        return np.array(rows, np.float64) if rows else None
-    except OverflowError:  # a whole number beyond all floats
-        return None
+def _encoded(given: Given, column: Column) -> tuple[Floats, Column]:
+    """The values of a column, (n,), and the column with categories that are new."""
+    if column.codes is not None:
+        return codes_of(given, column)
+    return (np.nan_to_num(numbers(given)) if column == _NO_COLUMN else numbers(given)), column

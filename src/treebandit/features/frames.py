@@ -30,6 +30,11 @@ def is_series(thing: Any) -> bool:
 
 def rows_of(frame: Any, rows: Sequence[int] | None = None) -> Any:
     """These rows of a frame, or a copy of all of it, as a frame of the same library."""
+    library = type(frame).__module__.partition(".")[0]
+    if type(frame).__name__ == "DataFrame" and library in ("pandas", "polars"):
+        if rows is None or len(rows) == len(frame) == 1:
+            return frame.copy() if library == "pandas" else frame.clone()
+        return frame.iloc[list(rows)] if library == "pandas" else frame[list(rows)]
     data = eager(frame)
     return data[list(range(len(data)) if rows is None else rows)].to_native()
 

@@ -63,15 +63,21 @@ class Ridge:
         return () if self._columns is None else self._columns.categories
 
     @property
+    def reward_moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of the rewards learned so far."""
+        numbers = self._numbers.tolist()
+        deviation = math.sqrt(numbers[REWARD_SQUARES] / max(numbers[REWARDS], 1.0))
+        return numbers[ORIGIN] + numbers[REWARD_MEAN], deviation
+
+    @property
     def reward_mean(self) -> float:
         """Mean of the rewards learned so far."""
-        return float(self._numbers[ORIGIN] + self._numbers[REWARD_MEAN])
+        return self.reward_moments[0]
 
     @property
     def reward_sd(self) -> float:
         """Standard deviation of the rewards learned so far."""
-        numbers = self._numbers
-        return math.sqrt(numbers[REWARD_SQUARES] / max(numbers[REWARDS], 1.0))
+        return self.reward_moments[1]
 
     def prepared(
         self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True

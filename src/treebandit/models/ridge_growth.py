@@ -195,7 +195,7 @@ def _checked_size(arrays: Arrays, rooms: NDArray[np.int64], spare: float = 1.0) 
     if total > MOST_BYTES:
         raise InputError(
             f"regressions of {np.count_nonzero(rooms) - 1} arms with up to {rooms.max()} features would take "
-            f"{total / 2**20:,.0f} MiB, more than the {MOST_BYTES / 2**20:,.0f} allowed; give fewer categories"
+            f"{total / 2**20:,.0f} MiB, more than the {MOST_BYTES / 2**20:,.0f} allowed; give fewer columns"
         )
     return size
 

@@ -25,9 +25,19 @@ _NO_BAGS = np.zeros((0, 0), np.bool_)
 class LeafStatistics:
     """Output o, sample variance s² and count c of every leaf of a forest (paper, section 3.1).
 
+    forest: whose leaves they are.
     table: (nodes, 4) with the columns o, s²/c, c and the plain mean of the suggested outputs.
     prior: (trees,) variance of all suggested outputs; it stands for s²/c in a leaf that fewer than two rows reach.
     prior_rows: how many rows' weight it has in every other leaf, so that no leaf is ever quite sure.
+
+    >>> import numpy as np
+    >>> from treebandit import HistogramForest, LeafStatistics
+    >>> rows = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> rewards = np.where(rows[:, 0] < 10, 0.0, 1.0)
+    >>> forest = HistogramForest(n_trees=5).fit(rows, rewards, seed=0)
+    >>> leaves = LeafStatistics.measure(forest, rows, rewards)
+    >>> leaves.estimate(rows[:2]).mean.round(2).tolist()
+    [0.0, 0.0]
     """
 
     __slots__ = ("_arrays", "_version", "cache", "forest", "prior", "prior_rows", "table")
