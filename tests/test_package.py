@@ -15,7 +15,16 @@ import pytest
 import treebandit
 from treebandit import errors, registry
 
-SUBPACKAGES = ("agents", "checks", "datasets", "environments", "experiments", "reports", "trees")
+SUBPACKAGES = (
+    "agents",
+    "checks",
+    "datasets",
+    "environments",
+    "evaluation",
+    "experiments",
+    "reports",
+    "trees",
+)
 PACKAGES = ("treebandit", *(f"treebandit.{each}" for each in SUBPACKAGES))
 
 

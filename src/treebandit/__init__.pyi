@@ -21,6 +21,7 @@ from treebandit.checks.tree_learners import check_tree_learner as check_tree_lea
 from treebandit.core import Agent as Agent
 from treebandit.core import Candidates as Candidates
 from treebandit.core import Columns as Columns
+from treebandit.core import Decision as Decision
 from treebandit.core import Environment as Environment
 from treebandit.core import Estimate as Estimate
 from treebandit.core import Feedback as Feedback
@@ -35,7 +36,6 @@ from treebandit.oracles import best_arm as best_arm
 from treebandit.saving import load as load
 from treebandit.trees.forest import Forest as Forest
 from treebandit.trees.forest import TreeLearner as TreeLearner
-from treebandit.trees.histogram_forest import HistogramBoosting as HistogramBoosting
 from treebandit.trees.histogram_forest import HistogramForest as HistogramForest
 from treebandit.trees.leaf_statistics import LeafStatistics as LeafStatistics
 from treebandit.trees.lightgbm_trees import LightGBMTrees as LightGBMTrees

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.errors import ChoiceError, ParameterError
+from treebandit.errors import ArmsError, ChoiceError, ParameterError
 
 Features = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -26,7 +26,15 @@ Oracle = Callable[..., Indices]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the columns of a table are: `categories[j]` is 0 for a number, else the number of categories."""
+    """What the columns of a table are.
+
+    categories: for each column 0 for a number, else the number of categories.
+    names: of the columns, where they have some.
+
+    >>> from treebandit import Columns
+    >>> len(Columns.numeric(3))
+    3
+    """
 
     categories: tuple[int, ...]
     names: tuple[str, ...] = ()
@@ -47,6 +55,12 @@ class Candidates:
     contexts: (n, d) float32, one row per candidate; categories as integer codes, missing values as NaN.
     arms: (n,), which arm each row is (class, edge, article); None where the contexts describe the arms already.
     columns: what the d columns are; the same in every round of one environment.
+
+    >>> import numpy as np
+    >>> from treebandit import Candidates, Columns
+    >>> candidates = Candidates(np.zeros((3, 2), np.float32), np.arange(3), Columns.numeric(2))
+    >>> len(candidates), len(candidates[[0, 2]])
+    (3, 2)
     """
 
     contexts: Features
@@ -63,7 +77,16 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One decision to make: the candidates, and the oracle that turns scores into a feasible choice."""
+    """One decision to make.
+
+    candidates: what may be chosen.
+    oracle: turns scores into a feasible choice.
+
+    >>> from treebandit.environments import Synthetic
+    >>> this_round = Synthetic(arms=3, seed=0).observe()
+    >>> this_round.oracle([0.1, 0.5, 0.2]).tolist()
+    [1]
+    """
 
     candidates: Candidates
     oracle: Oracle
@@ -71,7 +94,17 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Rows and rewards that the agent gets to see now; they may stem from any earlier rounds."""
+    """What the agent gets to see now; it may stem from any earlier rounds.
+
+    chosen: the rows.
+    rewards: one each.
+
+    >>> from treebandit import Bandit, Feedback
+    >>> from treebandit.environments import Synthetic
+    >>> candidates = Synthetic(arms=3, seed=0).observe().candidates
+    >>> feedback = Feedback(candidates[[1]], [1.0])
+    >>> Bandit(seed=0).learn(feedback.chosen, feedback.rewards)
+    """
 
     chosen: Candidates
     rewards: Floats
@@ -81,7 +114,16 @@ class Feedback:
 class Outcome:
     """What a choice brought: one reward per chosen row (semi-bandit feedback), and its regret in expectation.
 
+    rewards: (k,), of the chosen rows.
+    regret: what the best choice would have brought more, in expectation.
     feedback: what the agent learns now, where rewards come late; None for this choice's own rewards, at once.
+
+    >>> from treebandit.environments import Synthetic
+    >>> environment = Synthetic(arms=3, seed=0)
+    >>> this_round = environment.observe()
+    >>> outcome = environment.pull([0])
+    >>> outcome.rewards.shape, outcome.regret >= 0
+    ((1,), True)
     """
 
     rewards: Floats
@@ -91,16 +133,84 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What an agent believes of each row: mean reward, variance of that mean, rows it rests on. Each (n,)."""
+    """What an agent believes of each of n rows.
+
+    mean: (n,) the reward to expect.
+    variance: (n,) of that mean: how far off it may be.
+    count: (n,) how many learned rows it rests on.
+
+    >>> from treebandit import UCB1
+    >>> agent = UCB1(seed=0)
+    >>> agent.learn(None, [0.0, 1.0], arms=["a", "a"])
+    >>> agent.estimate(None, arms=["a"]).count.tolist()
+    [2.0]
+    """
 
     mean: Floats
     variance: Floats
     count: Floats
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What an agent chose, and with which probability; `agent.learn(decision, reward)` takes it back.
+
+    id: as given, or a random one.
+    candidates: what was offered, checked and encoded.
+    labels: the arms as they were given, one per candidate; None where candidates have no arms.
+    rows: (k,) the chosen rows, in the oracle's order.
+    probability: of this very choice; of the set, where several rows are chosen.
+    probabilities: (n,) of each candidate being among the chosen.
+    scores: (n,) mean score of each candidate over the draws.
+    given: the contexts as they were given, from which any agent can learn; None where these were Candidates.
+
+    >>> from treebandit import Uniform
+    >>> agent = Uniform(seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"], id="visit 17")
+    >>> decision.id, decision.probabilities.tolist()
+    ('visit 17', [0.5, 0.5])
+    >>> decision.arm in ("a", "b")
+    True
+    >>> agent.learn(decision, 1.0)
+    """
+
+    id: str
+    candidates: Candidates
+    labels: tuple[int | str, ...] | None
+    rows: Indices
+    probability: float
+    probabilities: Floats
+    scores: Floats
+    given: Any = field(default=None, repr=False)
+
+    @property
+    def row(self) -> int:
+        """The chosen row, where it is the only one."""
+        if len(self.rows) != 1:
+            raise ChoiceError(f"{len(self.rows)} rows were chosen, not one; use `rows` and `arms`")
+        return int(self.rows[0])
+
+    @property
+    def arm(self) -> int | str:
+        """The label of the chosen row, where it is the only one."""
+        return self.arms[0] if len(self.rows) == 1 else self.arms[self.row]
+
+    @property
+    def arms(self) -> tuple[int | str, ...]:
+        """The labels of the chosen rows."""
+        if self.labels is None:
+            raise ArmsError("the candidates of this decision have no arms; use `row` or `rows`")
+        return tuple(self.labels[row] for row in self.rows.tolist())
+
+
 @runtime_checkable
 class Agent(Protocol):
-    """Scores candidates and learns from rewards: the two methods that the loop needs."""
+    """Scores candidates and learns from rewards: the two methods that the loop needs.
+
+    >>> from treebandit import Agent, Bandit
+    >>> isinstance(Bandit(), Agent)
+    True
+    """
 
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate; advances the clock and the random stream, and learns nothing."""
@@ -111,7 +221,13 @@ class Agent(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """Shows rounds and gives the rewards of what was chosen."""
+    """Shows rounds and gives the rewards of what was chosen.
+
+    >>> from treebandit import Environment
+    >>> from treebandit.environments import Synthetic
+    >>> isinstance(Synthetic(), Environment)
+    True
+    """
 
     def observe(self) -> Round:
         """The next round; the same one until `pull`."""
@@ -141,6 +257,8 @@ class EnvironmentExtras(Protocol):
     columns: Columns
     #: The unit of rewards and regret, such as "s".
     unit: str
+    #: How the rounds were used, in a few words; printed with the agent's note.
+    note: str
 
     def final_candidates(self) -> Candidates:
         """Rows whose rewards the agent is asked to estimate after the last round."""

@@ -10,11 +10,14 @@ TreebanditError
 │   └── DescriptionError       an object that cannot be described, or a description that names what is not known
 ├── NotFittedError             asked for an estimate before anything was learned
 ├── NoEstimateError            asked for an estimate of an agent that never has one
+├── DecideOnlyError            an agent that was saved without its history is asked to learn
 ├── NoFeasibleChoiceError      an oracle has nothing to choose from, or no path leads to the target
 ├── MissingExtraError          an optional library is not installed (also an ImportError)
 ├── SavedFileError             a saved agent or a record is damaged, foreign or of a newer format
 │   └── DamagedRecordError     a record cannot be read, or is not what was written
 ├── DataError                  a data file is damaged, or a column of it is missing or wrong
+│   └── LogError               a decision log cannot be read, or a row of it cannot be true
+├── EvidenceError              a log does not hold enough evidence for what was asked
 ├── StudyError                 a study file cannot be read, or names what does not exist
 ├── CheckError                 a contract of `treebandit.checks` is broken (also an AssertionError)
 └── RoadsError                 a road network cannot be read or recorded
@@ -29,8 +32,11 @@ __all__ = [
     "ChoiceError",
     "DamagedRecordError",
     "DataError",
+    "DecideOnlyError",
     "DescriptionError",
+    "EvidenceError",
     "InputError",
+    "LogError",
     "MissingExtraError",
     "NoEstimateError",
     "NoFeasibleChoiceError",
@@ -85,6 +91,10 @@ class NoEstimateError(TreebanditError):
     """An estimate was asked for of an agent that keeps none, however much it learns."""
 
 
+class DecideOnlyError(TreebanditError):
+    """An agent that was saved without its history, to decide only, is asked to learn."""
+
+
 class NoFeasibleChoiceError(TreebanditError):
     """The oracle finds no feasible choice."""
 
@@ -111,6 +121,14 @@ class DamagedRecordError(SavedFileError):
 
 class DataError(TreebanditError):
     """A data file is damaged, or a column of it is missing or wrong."""
+
+
+class LogError(DataError):
+    """A decision log cannot be read, or a row of it cannot be true."""
+
+
+class EvidenceError(TreebanditError):
+    """A log does not hold enough evidence for what was asked; the message says what log would."""
 
 
 class StudyError(TreebanditError):

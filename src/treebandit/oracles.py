@@ -48,8 +48,14 @@ def best_arm(scores: ArrayLike, random: np.random.Generator | None = None) -> In
 class TopK:
     """The `k` rows of greatest score, best first; all rows where there are fewer than `k`.
 
+    k: how many.
+
     A row of score -inf cannot be chosen; where too few others are left, a NoFeasibleChoiceError says so. Of equal
     scores, `random` draws uniformly; without it the earlier rows win.
+
+    >>> from treebandit import TopK
+    >>> TopK(2)([0.1, 0.9, 0.5]).tolist()
+    [1, 2]
     """
 
     k: int
@@ -80,6 +86,9 @@ class ShortestPath:
     """The path from `source` to `target` of least cost, in a directed graph whose edges are the candidates.
 
     starts, ends: the nodes, any hashables, that candidate row i leads from and to; parallel edges stay apart.
+    source, target: where paths begin and end.
+    floor: the least cost of an edge.
+
     Scores are rewards, so an edge costs its negative score, raised to `floor` where that is not positive; an
     edge of score -inf is closed. Where no open edge has a negative score, as in random scores from 0 to 1, an
     edge costs what its score lacks of the greatest. The chosen rows come in driving order.
@@ -87,6 +96,11 @@ class ShortestPath:
     Of paths whose costs agree to 12 digits, `random` draws one: going back from the target, the edges over which
     such a path may come are equally likely at every node. So each of them can be chosen, but not all need be
     equally likely.
+
+    >>> from treebandit import ShortestPath
+    >>> way = ShortestPath(["a", "a", "b", "c"], ["b", "c", "d", "d"], source="a", target="d")
+    >>> way([-1.0, -5.0, -1.0, -1.0]).tolist()
+    [0, 2]
     """
 
     def __init__(
@@ -225,11 +239,18 @@ class _OpenEdges:
 class Assignment:
     """The one-to-one assignment of greatest total score; candidate row i would pair lefts[i] and rights[i].
 
+    lefts, rights: the members, any hashables, of each candidate pair.
+
     Every member of the smaller side gets a partner; a pair of score -inf, or one that is no candidate, cannot
     be chosen; of repeated pairs the best counts. The chosen rows come in candidate order.
 
     With `random`, members of both sides are taken in random order, which decides among assignments of equal total:
     where all scores are equal, all assignments are equally likely.
+
+    >>> from treebandit import Assignment
+    >>> pairs = Assignment(["job 1", "job 1", "job 2", "job 2"], ["Ann", "Bob", "Ann", "Bob"])
+    >>> pairs([0.9, 0.8, 0.7, 0.1]).tolist()
+    [1, 2]
     """
 
     def __init__(self, lefts: Iterable[Hashable], rights: Iterable[Hashable]) -> None:

@@ -40,8 +40,8 @@ _CHUNK = 1 << 20
 class Saved(Protocol):
     """What can be saved: a dataclass that gives its whole state and takes it up again, checking it."""
 
-    def _whole_state(self) -> dict[str, Any]:
-        """All that it has learned, as plain values and arrays."""
+    def _whole_state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that it has learned, as plain values and arrays; without history, what decisions need of it."""
 
     def _resume(self, state: dict[str, Any]) -> None:
         """Take up the state of an object that was made with the same arguments."""
@@ -57,12 +57,12 @@ class Captured:
     classes: list[type]
 
 
-def capture(thing: Saved) -> Captured:
-    """All that `write` needs of an object, which may change from now on."""
+def capture(thing: Saved, *, history: bool = True) -> Captured:
+    """All that `write` needs of an object, which may change from now on; without history, to decide only."""
     with _refusing(type(thing).__name__):
         description = registry.describe(thing)
         arrays: list[NDArray[Any]] = []
-        state = _take_out(thing._whole_state(), arrays)
+        state = _take_out(thing._whole_state(history=history), arrays)
         document = {"format": FORMAT, "version": VERSION, "agent": description, "state": state}
         return Captured(type(thing).__name__, document, arrays, registry.classes_in(thing))
 

@@ -8,38 +8,10 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from every import EVERY
+from taught import ARMS, Interrupted, X, Y, fingerprint, taught
 
 from treebandit import Bandit
 from treebandit.errors import TreebanditError
-
-random = np.random.default_rng(0)
-X = random.normal(size=(700, 4)).astype(np.float32)
-Y = (X[:, 0] > 0) * 1.0
-ARMS = random.integers(0, 3, 700)
-
-
-def fingerprint(agent):
-    """All that an agent keeps, but for the time it took."""
-    return repr_of(agent._whole_state())
-
-
-def repr_of(value):
-    if isinstance(value, dict):
-        return {key: repr_of(member) for key, member in value.items() if key != "rebuild_seconds"}
-    if isinstance(value, list | tuple):
-        return [repr_of(member) for member in value]
-    return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
-
-
-def taught(name):
-    agent = EVERY[name]()
-    agent.learn(X[:300], Y[:300], arms=ARMS[:300])
-    agent.choose(X[0], arms=[0, 1, 2])
-    return agent
-
-
-class Interrupted(BaseException):
-    """Comes from a signal, as Ctrl-C does."""
 
 
 @pytest.fixture

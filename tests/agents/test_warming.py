@@ -49,6 +49,7 @@ print(late or "nothing")
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_compile_for_the_default_agent():
     done = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, timeout=600)
     assert done.stdout.strip() == "nothing", done.stdout + done.stderr

@@ -18,6 +18,7 @@ from treebandit.errors import ArmsError, NotFittedError, ParameterError, SavedFi
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
+from treebandit.policies.floor import ScoreDraws
 
 _Parts = tuple[ArmIndex, "_Variables | None", EliminationForest | None, float]
 
@@ -29,7 +30,8 @@ class BanditForest(BaseAgent):
 
     The confidence radii are made for rewards in [0, 1].
 
-    n_trees: L. min_depth, max_depth: each tree has a depth drawn from this range.
+    n_trees: L, how many trees vote.
+    min_depth, max_depth: each tree has a depth drawn from this range.
     variable_share: how many of the variables not used above a node are drawn for it.
     min_epsilon, max_epsilon: each tree has an ε drawn from this range; what is within ε of the best counts as good.
     delta: δ, the probability that a best variable or arm is eliminated in error.
@@ -37,6 +39,11 @@ class BanditForest(BaseAgent):
     n_bins, bin_rows: numbers become n_bins - 1 variables 'above this quantile' of the first `bin_rows` rows, in
         which arms are drawn at random; categories become one variable each.
     standardise: rewards are shares of the range seen so far; False, they are taken as they are.
+
+    >>> from treebandit import BanditForest
+    >>> agent = BanditForest(n_trees=5, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
     """
 
     n_trees: int = 100
@@ -95,6 +102,12 @@ class BanditForest(BaseAgent):
         contexts, which = np.unique(bits, axis=0, return_inverse=True)
         votes = np.stack([self._forest.votes(row, slots, self.clock) for row in contexts])
         return votes[which.ravel(), place]
+
+    def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
+        self._need_arms(candidates)
+        if self._forest is None or self._variables is None:
+            return ScoreDraws.random(len(candidates))
+        return ScoreDraws(self._scores(candidates)[None])
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         arms = self._need_arms(chosen)
@@ -184,9 +197,13 @@ class BanditForest(BaseAgent):
             "forest": None if self._forest is None else self._forest.state(),
         }
 
+    def _deciding_state(self) -> dict[str, Any]:
+        return {**self._state(), "early": self._early.state(history=False)}
+
     def _restore(self, state: dict[str, Any]) -> None:
         self._arms = ArmIndex(schema.labels(state, "labels"))
         self._early = History.restored(schema.part(state, "early"))
+        self._early.check(self._inputs.columns, self._inputs.with_arms, whole=not self._decide_only)
         least, greatest, self._least = (float(value) for value in schema.items(state, "range", most=3))
         self._range = least, greatest
         if schema.optional(state, "forest") is None:

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from treebandit import saving, schema
-from treebandit.core import Candidates, Estimate, Floats, Indices, Oracle, choose_with
-from treebandit.errors import InputError, NoEstimateError, NotFittedError, SavedFileError, TreebanditError
+from treebandit.agents import deciding
+from treebandit.agents.deciding import Offer, Settings
+from treebandit.core import Candidates, Decision, Estimate, Floats, Indices, Oracle, choose_with
+from treebandit.docstrings import inherit_arguments
+from treebandit.errors import (
+    DecideOnlyError,
+    InputError,
+    NoEstimateError,
+    NotFittedError,
+    SavedFileError,
+    TreebanditError,
+)
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
+from treebandit.parameters import check_flag
+from treebandit.policies.floor import ScoreDraws
 
 _Decided = TypeVar("_Decided")
 
 
+@dataclass(eq=False)
 class BaseAgent:
     """An agent for tables: subclasses are dataclasses whose fields describe them completely.
 
@@ -31,14 +45,35 @@ class BaseAgent:
     Every method may be called from any thread: one caller at a time. An exception, Ctrl-C included, at any moment
     leaves an agent as it was before the call or as it is after it: a decision that was cut short is undone, and
     learning prepares all changes before it makes any, so that making them can be repeated.
+
+    seed: of all random draws; the same seed, the same choices. None draws a new one.
+    columns: what named columns are, so that the first rows need not tell: {name: 'number', 'flag' (true or false),
+        'category', or the list of all its categories}.
+    new_columns: rows may bring columns never seen, which are missing in older rows, and may lack some; False: refused.
+
+    >>> from treebandit import LinUCB
+    >>> agent = LinUCB(seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    >>> agent.clock
+    1
     """
 
-    seed: int | None
+    columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    new_columns: bool = field(default=False, kw_only=True)
+    #: A field of every subclass; without a type here, since the fields of this class would come before all others.
+    seed = cast("int | None", None)
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        inherit_arguments(cls)
 
     def __post_init__(self) -> None:
         self.clock = 0
         self._decided = False
-        self._inputs = Inputs()
+        #: Whether it was loaded from a file without history.
+        self._decide_only = False
+        self._inputs = Inputs(self.columns, new_columns=self.new_columns)
         self._random = np.random.default_rng(self.seed)
         self._lock = threading.RLock()
         #: What brings a call that was cut short to an end: undoes a decision, completes learning.
@@ -63,6 +98,75 @@ class BaseAgent:
             candidates, inputs = self._inputs.enter(contexts, arms)
             return self._decide(candidates, inputs, partial(self._choice, oracle))
 
+    def decide(
+        self,
+        contexts: Any,
+        arms: Any = None,
+        *,
+        oracle: Oracle = best_arm,
+        draws: int = 100,
+        floor: float = 0.01,
+        id: str | None = None,  # noqa: A002
+    ) -> Decision:
+        """A choice together with its probability, which is true by construction.
+
+        `draws` joint draws of the scores are made, the oracle chooses in each, and the decision is drawn from
+        (1 - floor) · share of the draws in which a choice was made + floor · its share by chance alone.
+
+        contexts, arms, oracle: as in `choose`. id: names the decision; a random one unless given.
+        floor: share of the decisions left to chance: any candidate (`best_arm`), any set of k (`TopK`), or what another
+            oracle chooses for `draws` random scores. With 0, what no draw chose has probability 0.
+        """
+        self._refuse_nested("decide")
+        settings = Settings(oracle, draws, floor)
+        deciding.check_id(id)
+        with self._lock:
+            self._finish()
+            candidates, inputs = self._inputs.enter(contexts, arms)
+            settings.check_size(len(candidates))
+            offer = Offer.of(contexts, arms, candidates, id)
+            return self._decide(offer.candidates, inputs, partial(self._decision, settings, offer))
+
+    def decide_many(
+        self,
+        contexts: Any,
+        arms: Any = None,
+        *,
+        draws: int = 100,
+        floor: float = 0.01,
+        ids: Any = None,
+    ) -> list[Decision]:
+        """As many decisions as contexts have rows, each over all `arms`; all of them are made, or none.
+
+        contexts: (m, d) array, a frame or a list of dicts. ids: m texts, one per decision.
+        """
+        self._refuse_nested("decide_many")
+        settings = Settings(best_arm, draws, floor)
+        with self._lock:
+            self._finish()
+            offered, inputs = self._inputs.enter_many(contexts, arms)
+            settings.check_size(len(offered[0]) if offered else 1)
+            offers = Offer.many(contexts, arms, offered, ids)
+            return self._decide_all(offers, inputs, settings) if offers else []
+
+    def probabilities(
+        self,
+        contexts: Any,
+        arms: Any = None,
+        *,
+        oracle: Oracle = best_arm,
+        draws: int = 100,
+        floor: float = 0.01,
+    ) -> Floats:
+        """The probability of each candidate being chosen, (n,): what `decide` would tell now. Changes nothing."""
+        self._refuse_nested("probabilities")
+        settings = Settings(oracle, draws, floor)
+        with self._lock:
+            self._finish()
+            candidates, inputs = self._inputs.enter(contexts, arms)
+            settings.check_size(len(candidates))
+            return self._decide(candidates, inputs, partial(self._marginals, settings), undone=True)
+
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
         self._refuse_nested("score")
@@ -76,13 +180,19 @@ class BaseAgent:
     def learn(self, contexts: Any, rewards: ArrayLike, arms: Any = None, *, new_arms: bool = False) -> None:
         """Take in rows and their rewards, any number of them, at any time after they were chosen.
 
-        contexts, arms: as in `choose`, the chosen rows only. rewards: one finite number per row.
+        contexts, arms: as in `choose`, the chosen rows only; or a Decision, whoever made it, or a list of them.
+        rewards: one finite number per row; of a list of decisions, one per decision, a list where several rows were
+            chosen.
         new_arms: once the agent has decided, arms that it was neither offered nor taught before are refused, as they
             often are row numbers by mistake; True takes them.
         """
         self._refuse_nested("learn")
         with self._lock:
             self._finish()
+            self._refuse_learning()
+            if (decisions := deciding.decisions_in(contexts)) is not None:
+                contexts, rewards, arms = deciding.rows_to_learn(contexts, rewards, decisions, arms)
+                new_arms = True  # they were offered, if perhaps by another agent
             self._unfinished = self._prepared_learning(contexts, rewards, arms, new_arms=new_arms)
             self._finish()
 
@@ -95,12 +205,17 @@ class BaseAgent:
             candidates, _ = self._inputs.enter(contexts, arms)
             return self._estimate(candidates)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to one file: a zip of arrays and JSON."""
+    def save(self, path: str | os.PathLike[str], *, history: bool = True) -> None:
+        """Write the agent to one file: a zip of arrays and JSON.
+
+        history: False leaves out the rows that were learned and all else that only learning needs. What is loaded from
+            such a file decides and estimates as the agent does, and refuses to learn.
+        """
+        check_flag("history", history)
         self._refuse_nested("save")
         with self._lock:
             self._finish()
-            captured = saving.capture(self)
+            captured = saving.capture(self, history=bool(history))
         saving.write(captured, path)
 
     @classmethod
@@ -142,6 +257,13 @@ class BaseAgent:
                 f"{method} was called while this agent decides, from inside its oracle; let the oracle only choose rows"
             )
 
+    def _refuse_learning(self) -> None:
+        if self._decide_only:
+            raise DecideOnlyError(
+                "this agent was saved without its history (history=False), to decide only; learn with the agent that "
+                "saved it, and save that again"
+            )
+
     def _finish(self) -> None:
         """Bring to an end what an earlier call left unfinished."""
         if self._unfinished is not None:
@@ -149,11 +271,17 @@ class BaseAgent:
             self._unfinished = None
 
     def _decide(
-        self, candidates: Candidates, inputs: Inputs, decide: Callable[[Candidates], _Decided]
+        self,
+        candidates: Candidates,
+        inputs: Inputs,
+        decide: Callable[[Candidates], _Decided],
+        *,
+        undone: bool = False,
     ) -> _Decided:
         """One decision: the clock goes on by one, and the arms were offered; nothing has changed where it fails.
 
         Scoring may assign members of the agent, and advance its random stream, but change none of them in place.
+        undone: nothing has changed where it succeeds, either.
         """
         before, random = vars(self).copy(), self._random.bit_generator.state
         self._unfinished = partial(self._undo, before, random)
@@ -165,6 +293,8 @@ class BaseAgent:
         except BaseException:
             self._finish()
             raise
+        if undone:
+            self._finish()
         self._unfinished = None
         return decision
 
@@ -172,9 +302,39 @@ class BaseAgent:
         scores = self._scores(candidates)
         return choose_with(oracle, scores, self._random)
 
+    def _decision(self, settings: Settings, offer: Offer, candidates: Candidates) -> Decision:
+        drawn = self._drawn(candidates, settings.draws)
+        return offer.decided(settings.choices(drawn, self._random), drawn, self._random)
+
+    def _marginals(self, settings: Settings, candidates: Candidates) -> Floats:
+        drawn = self._drawn(candidates, settings.draws)
+        return settings.choices(drawn, self._random).marginals
+
+    def _decide_all(self, offers: list[Offer], inputs: Inputs, settings: Settings) -> list[Decision]:
+        """Decisions one after the other, each a round of its own; nothing has changed where one fails."""
+
+        def decide_all(first: Candidates) -> list[Decision]:
+            made = [self._decision(settings, offers[0], first)]
+            for offer in offers[1:]:
+                self.clock += 1
+                made.append(self._decision(settings, offer, offer.candidates))
+            return made
+
+        return self._decide(offers[0].candidates, inputs, decide_all)
+
+    def _drawn(self, candidates: Candidates, size: int) -> ScoreDraws:
+        """`_draws`, or `_scores` again and again where a subclass has written only that."""
+        if deciding.draws_know_scores(type(self)):  # type: ignore[arg-type]
+            return self._draws(candidates, size)
+        return BaseAgent._draws(self, candidates, size)
+
+    def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
+        """`size` independent draws of what `_scores` may give in this round; leaves the agent as one call would."""
+        return ScoreDraws(deciding.repeated_scores(self, candidates, size))
+
     def _undo(self, members: dict[str, Any], random: Any) -> None:
         self._random.bit_generator.state = random
-        vars(self).update(members)
+        deciding.take_back(self, members)
 
     def _prepared_learning(
         self, contexts: Any, rewards: ArrayLike, arms: Any, *, new_arms: bool = False
@@ -190,21 +350,25 @@ class BaseAgent:
         commit()
         self._inputs, self.clock = inputs, clock
 
-    def _whole_state(self) -> dict[str, Any]:
+    def _whole_state(self, *, history: bool = True) -> dict[str, Any]:
+        history = history and not self._decide_only
         return {
             "clock": self.clock,
             "decided": self._decided,
+            "decide_only": not history,
             "random": _plain(self._random.bit_generator.state),
             "inputs": self._inputs.state(),
-            "own": self._state(),
+            "own": self._state() if history else self._deciding_state(),
         }
 
     def _resume(self, state: dict[str, Any]) -> None:
         """Take up the whole state of an agent that was made with the same arguments."""
         self.clock = schema.whole(state, "clock")
         self._decided = schema.flag(state, "decided")
+        self._decide_only = schema.flag(state, "decide_only")
         self._random.bit_generator.state = schema.random_state(state, "random")
-        self._inputs = Inputs.restored(schema.part(state, "inputs"))
+        inputs = schema.part(state, "inputs")
+        self._inputs = Inputs.restored(inputs, self.columns, new_columns=self.new_columns)
         self._restore(schema.part(state, "own"))
         self._try_out()
 
@@ -232,6 +396,10 @@ class BaseAgent:
 
     def _state(self) -> dict[str, Any]:
         return {}
+
+    def _deciding_state(self) -> dict[str, Any]:
+        """As much of `_state` as decisions and estimates need; `_restore` takes it, too."""
+        return self._state()
 
     def _restore(self, state: dict[str, Any]) -> None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_model import TreeSettings
-from treebandit.parameters import check_flag
+from treebandit.parameters import check_flag, check_number
 from treebandit.policies import Policy
 from treebandit.policies.policy import check_exploration
 from treebandit.trees.forest import TreeLearner
@@ -21,12 +21,12 @@ from treebandit.trees.histogram_forest import HistogramForest
 
 
 def _default_forest() -> HistogramForest:
-    return HistogramForest(n_trees=80, max_depth=14, bootstrap=False, subsample=0.8, blind_share=0.5)
+    return HistogramForest(n_trees=80, max_depth=14, bootstrap=False, subsample=0.8)
 
 
 @dataclass(eq=False)
 class Bandit(ModelAgent):
-    """The default agent: one configuration for all problems, nothing to tune.
+    """Makes decisions and learns from their rewards, with one configuration for all problems: the agent to take first.
 
     A forest scores all arms; a ridge regression per arm is one of its features and is blended with it by how well each
     predicted. It explores by Thompson sampling from the forest's leaves, and by a bonus for candidates unlike what an
@@ -35,21 +35,35 @@ class Bandit(ModelAgent):
         (1 - w) · draw of the forest + w · z·θ + linear_exploration · boost · s · √(log₂ K / width) · √(h / (1 + h)),
 
     where h = z'A⁻¹z is the leverage of the row for its arm, s the standard deviation of all rewards and K the number of
-    arms (docs/default-agent.md).
+    arms (docs/default-agent.md). No argument needs to be given; `seed` makes choices repeatable.
 
     trees: the forest.
     exploration: ν, how much the draws of the forest deviate from its mean; 0 is a greedy forest.
-    random_rounds, random_start: how it begins, as in TEUCB: each arm in turn, twice.
-    rebuild: when trees and regressions are fitted anew; '8 ln t': whenever ⌈8 ln t⌉ grows.
-    arm_encoding: how the arm enters the trees, as in TEUCB.
-    prior_rows: as in TEUCB.
+    random_rounds: how long choices are random at the start, in the unit of `random_start`.
+    random_start: 'in_turn', each arm in turn, `random_rounds` times; 'per_arm', as many random rounds times the number
+        of arms; 'rounds', as many in all, for candidates that describe themselves and for sets.
+    rebuild: when trees and regressions are fitted anew: '8 ln t', whenever ⌈8 ln t⌉ grows; 'every 100'; 'never' again
+        after the first time.
+    arm_encoding: how the arm enters the trees: its 'label' in front of the features, 'one_hot', or 'none'; 'auto' is
+        the label where arms are given.
+    prior_rows: how many rows' weight the variance of all rewards has in the variance of each leaf; 0, a leaf of equal
+        rewards is sure of itself.
     linear: False, no linear model at all.
     blend: w is what would have been best so far; False, w = 0.
+    without_linear: share of the trees that do not see the linear score, which would crowd out other features.
     linear_exploration: how much the bonus weighs.
     boost: the bonus grows with the square of the shortfall where even the best candidate seems to pay less than a
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
         all rounds.
     standardise: choices do not depend on the unit of the rewards; False, rewards as they are.
+
+    >>> agent = treebandit.Bandit(seed=0)
+    >>> decision = agent.decide({"age": 31, "city": "Rome"}, arms=["coffee", "tea", "water"])
+    >>> agent.learn(decision, 1.0)
+    >>> 0 < decision.probability <= 1
+    True
+    >>> agent.save("agent.treebandit")
+    >>> agent = treebandit.load("agent.treebandit")
     """
 
     trees: TreeLearner = field(default_factory=_default_forest)
@@ -61,6 +75,7 @@ class Bandit(ModelAgent):
     prior_rows: float = 0.0
     linear: bool = True
     blend: bool = True
+    without_linear: float = 0.5
     linear_exploration: float = 0.5
     boost: bool = True
     standardise: bool = True
@@ -68,7 +83,7 @@ class Bandit(ModelAgent):
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
         settings = TreeSettings(
-            trees=self._learner,
+            trees=self.trees,
             rebuild=self.rebuild,
             arm_encoding=self.arm_encoding,
             categories="one_hot",
@@ -77,16 +92,10 @@ class Bandit(ModelAgent):
         )
         for name in ("linear", "blend", "boost"):
             check_flag(name, getattr(self, name))
-        model = Blend(settings, linear=self.linear, weighted=self.blend)
+        check_number("without_linear", self.without_linear, least=0, most=1)
+        model = Blend(settings, linear=self.linear, weighted=self.blend, without_linear=self.without_linear)
         policy = _BonusThompson(self.exploration, self.linear_exploration, self.boost)
         return RandomStart(self.random_rounds, self.random_start), model, policy
-
-    @property
-    def _learner(self) -> TreeLearner:
-        """The trees; without the linear score the last column is a real one, and no tree may do without it."""
-        if self.linear or not isinstance(self.trees, HistogramForest):
-            return self.trees
-        return replace(self.trees, blind_share=0.0)
 
     @property
     def linear_weight(self) -> float:

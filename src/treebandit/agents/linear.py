@@ -28,7 +28,7 @@ class _LinearAgent(ModelAgent):
         as in the papers: they are taken as they are, with ν and a prior around 0 in their unit.
     features: 'scaled', as above; 'raw', numbers and the codes of categories as they are and no intercept; 'unit', the
         same with each row divided by its length, as in the code of Zhang et al. (2021). Both are for comparison: they
-        need standardise=False and shared=False.
+        need standardise=False, shared=False and new_columns=False.
     """
 
     exploration: float = 0.5
@@ -49,10 +49,11 @@ class _LinearAgent(ModelAgent):
         if self.features == "scaled":
             kind = SharedRidge if self.shared else Ridge
             return kind(self.ridge, standardise=self.standardise)
-        if self.shared or self.standardise:
+        if self.shared or self.standardise or self.new_columns:
             raise ParameterError(
-                f"features={self.features!r} with shared={self.shared} and standardise={self.standardise}; such "
-                "rows are for regressions per arm on rewards as they are: give shared=False and standardise=False"
+                f"features={self.features!r} with shared={self.shared}, standardise={self.standardise} and "
+                f"new_columns={self.new_columns}; such rows are for regressions per arm on rewards as they are, whose "
+                "columns stay the same: give shared=False, standardise=False and new_columns=False"
             )
         return PlainRidge(self.ridge, unit=self.features == "unit")
 
@@ -62,7 +63,14 @@ class _LinearAgent(ModelAgent):
 
 @dataclass(eq=False)
 class LinUCB(_LinearAgent):
-    """Linear upper confidence bound (Li et al. 2010): U = z·θ + ν s √(z'A⁻¹z), A = λI + Σ zz', s the sd of rewards."""
+    """Linear upper confidence bound (Li et al. 2010): U = z·θ + ν s √(z'A⁻¹z), A = λI + Σ zz', s the sd of rewards.
+
+    >>> from treebandit import LinUCB
+    >>> agent = LinUCB(seed=0)
+    >>> agent.learn([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], arms=["a", "a", "a"])
+    >>> bool(agent.estimate([2.5], arms=["a"]).mean[0] > 2)
+    True
+    """
 
     def _exploring(self) -> Policy:
         return UCB(self.exploration)
@@ -70,7 +78,13 @@ class LinUCB(_LinearAgent):
 
 @dataclass(eq=False)
 class LinTS(_LinearAgent):
-    """Linear Thompson sampling (Agrawal and Goyal 2013): z·θ̃ with θ̃ drawn from N(θ, ν² s² A⁻¹), once per arm."""
+    """Linear Thompson sampling (Agrawal and Goyal 2013): z·θ̃ with θ̃ drawn from N(θ, ν² s² A⁻¹), once per arm.
+
+    >>> from treebandit import LinTS
+    >>> agent = LinTS(seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    """
 
     exploration: float = 0.25
 

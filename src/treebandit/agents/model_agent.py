@@ -13,6 +13,7 @@ from treebandit.core import Candidates, Estimate, Floats, Indices
 from treebandit.errors import NotFittedError
 from treebandit.models.model import Commit, RewardModel
 from treebandit.policies import Policy
+from treebandit.policies.floor import ScoreDraws
 
 _NO_ARMS = np.zeros(0, np.intp)
 _ONE_ARM = np.zeros(1, np.intp)
@@ -49,11 +50,22 @@ class ModelAgent(BaseAgent):
         return _ONE_ARM if candidates.arms is None else np.unique(candidates.arms)
 
     def _scores(self, candidates: Candidates) -> Floats:
-        if not len(self._start_arms):
-            self._start_arms = self._arms_of(candidates)
-        if not self.model.fitted or self.clock <= self.start_rounds:
+        if self._starting(candidates):
             return self._start.scores(candidates, self.clock, self._random)
         return self.policy.scores(self.model, candidates, t=self.clock, random=self._random)
+
+    def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
+        if self._starting(candidates):
+            return self._start.draws(candidates, self.clock, self._random, size)
+        return ScoreDraws.of(
+            self.policy.draws(self.model, candidates, t=self.clock, random=self._random, size=size)
+        )
+
+    def _starting(self, candidates: Candidates) -> bool:
+        """Whether the start rule decides this round; the first candidates offered tell how long it lasts."""
+        if not len(self._start_arms):
+            self._start_arms = self._arms_of(candidates)
+        return not self.model.fitted or self.clock <= self.start_rounds
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         arms = self._start_arms
@@ -80,9 +92,12 @@ class ModelAgent(BaseAgent):
     def _state(self) -> dict[str, Any]:
         return {"start_arms": self._start_arms, "model": self.model.state()}
 
+    def _deciding_state(self) -> dict[str, Any]:
+        return {"start_arms": self._start_arms, "model": self.model.state(history=False)}
+
     def _restore(self, state: dict[str, Any]) -> None:
         self._start_arms = schema.labels(state, "start_arms")
         self.model.restore(schema.part(state, "model"))
         history = getattr(self.model, "history", None)
         if history is not None:
-            history.check(self._inputs.columns, self._inputs.with_arms)
+            history.check(self._inputs.columns, self._inputs.with_arms, whole=not self._decide_only)

@@ -20,7 +20,7 @@ from treebandit.policies.policy import check_exploration
 class _NeuralAgent(ModelAgent):
     """A network f over scaled numbers and one-hot categories, with NeuralUCB's policy or NeuralTS's.
 
-    exploration: ν; regularisation: λ. A row's score deviates from f by s, s² = λ ν g'U⁻¹g with g the gradient of f
+    exploration, regularisation: ν and λ. A row's score deviates from f by s, s² = λ ν g'U⁻¹g with g the gradient of f
         by all its parameters, and U = λI + Σ gg' over the rows learned; g is not divided by the width of the network,
         as in the authors' code, so that λ here is λ times the width in their papers.
     hidden: units of each hidden layer (ReLU). dropout: their share left out at random while training.
@@ -88,7 +88,13 @@ class _NeuralAgent(ModelAgent):
 
 @dataclass(eq=False)
 class NeuralUCB(_NeuralAgent):
-    """Neural upper confidence bound (Zhou et al. 2020): U = f + s."""
+    """Neural upper confidence bound (Zhou et al. 2020): U = f + s.
+
+    >>> from treebandit import NeuralUCB
+    >>> agent = NeuralUCB(hidden=(8,), epochs=1, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    """
 
     def _exploring(self, scale: float) -> Policy:
         return UCB(scale)
@@ -96,7 +102,13 @@ class NeuralUCB(_NeuralAgent):
 
 @dataclass(eq=False)
 class NeuralTS(_NeuralAgent):
-    """Neural Thompson sampling (Zhang et al. 2021): a draw from N(f, s²) per candidate."""
+    """Neural Thompson sampling (Zhang et al. 2021): a draw from N(f, s²) per candidate.
+
+    >>> from treebandit import NeuralTS
+    >>> agent = NeuralTS(hidden=(8,), epochs=1, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
+    """
 
     def _exploring(self, scale: float) -> Policy:
         return Thompson(scale, joint=False)

@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from treebandit.core import Candidates, Floats
+from treebandit.core import Candidates, Floats, Indices
 from treebandit.errors import ParameterError
+from treebandit.policies.floor import ScoreDraws
 
 StartRule = Literal["per_arm", "rounds", "in_turn"]
 
@@ -39,8 +40,18 @@ class RandomStart:
     def scores(self, candidates: Candidates, t: int, random: np.random.Generator) -> Floats:
         """Any choice as likely as its rivals, or the arm whose turn it is: (n,)."""
         scores = random.random(len(candidates))
-        if self.rule == "in_turn":
-            arms = np.arange(len(candidates)) if candidates.arms is None else candidates.arms
-            place = np.unique(arms, return_inverse=True)[1]
-            scores = scores - (place - t) % (place.max() + 1)
-        return scores
+        return scores - _turns(candidates, t) if self.rule == "in_turn" else scores
+
+    def draws(self, candidates: Candidates, t: int, random: np.random.Generator, size: int) -> ScoreDraws:
+        """What `scores` may give."""
+        if self.rule != "in_turn":
+            return ScoreDraws.random(len(candidates))
+        return ScoreDraws(random.random((size, len(candidates))) - _turns(candidates, t))
+
+
+def _turns(candidates: Candidates, t: int) -> Indices:
+    """In how many rounds it is each candidate's turn, (n,); 0: now."""
+    arms = np.arange(len(candidates)) if candidates.arms is None else candidates.arms
+    place = np.unique(arms, return_inverse=True)[1]
+    turns: Indices = (place - t) % (place.max() + 1)
+    return turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,16 +15,25 @@ from treebandit.core import Candidates, Estimate, Floats
 from treebandit.errors import NotFittedError, ParameterError
 from treebandit.models.arm_means import ArmMeans, ArmStatistics
 from treebandit.models.model import Commit
+from treebandit.policies.floor import ScoreDraws
 
 
 @dataclass(eq=False)
 class Uniform(BaseAgent):
-    """Any choice as likely as its rivals; what learning is worth is measured against it."""
+    """Any choice as likely as its rivals; what learning is worth is measured against it.
+
+    >>> from treebandit import Uniform
+    >>> Uniform(seed=0).probabilities(None, arms=["a", "b"]).tolist()
+    [0.5, 0.5]
+    """
 
     seed: int | None = None
 
     def _scores(self, candidates: Candidates) -> Floats:
         return self._random.random(len(candidates))
+
+    def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
+        return ScoreDraws.random(len(candidates))
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         return _nothing
@@ -37,6 +46,11 @@ class EpsilonGreedy(BaseAgent):
     agent: whose estimate; a fresh one made from its arguments learns every row and never decides. Where it has
         no seed, it gets one drawn from this agent's. As long as it has no estimate, choices are random.
     epsilon: ε, between 0 and 1.
+
+    >>> from treebandit import EpsilonGreedy, LinUCB
+    >>> agent = EpsilonGreedy(LinUCB(), epsilon=0.1, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
     """
 
     agent: BaseAgent = field(default_factory=LinUCB)
@@ -52,19 +66,36 @@ class EpsilonGreedy(BaseAgent):
             raise ParameterError(
                 f"agent={self.agent!r} is no agent of this package; give one such as LinUCB()"
             )
+        if self.agent.columns is not None:
+            raise ParameterError(
+                f"the agent of EpsilonGreedy declares columns={self.agent.columns!r:.60}; declare them on EpsilonGreedy"
+            )
         seed = self.agent.seed
         if seed is None and self.seed is not None:
             seed = int(np.random.SeedSequence(self.seed, spawn_key=(1,)).generate_state(1)[0])
-        self._adviser: BaseAgent = replace(self.agent, seed=seed)  # type: ignore[type-var]
+        self._adviser = self._new_adviser(seed)
+
+    def _new_adviser(self, seed: int | None) -> BaseAgent:
+        """The agent whose estimates are followed; its rows are encoded already."""
+        adviser: BaseAgent = replace(cast("Any", self.agent), seed=seed, new_columns=self.new_columns)
+        return adviser
 
     def _scores(self, candidates: Candidates) -> Floats:
-        advice: Floats | None
-        try:
-            advice = self._adviser.estimate(candidates).mean
-        except NotFittedError:
-            advice = None
-        scores = self._random.random(len(candidates))
+        advice, scores = self._advice(candidates), self._random.random(len(candidates))
         return scores if advice is None or self._random.random() < self.epsilon else advice
+
+    def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
+        advice = self._advice(candidates)
+        return (
+            ScoreDraws.random(len(candidates)) if advice is None else ScoreDraws(advice[None], self.epsilon)
+        )
+
+    def _advice(self, candidates: Candidates) -> Floats | None:
+        """The other agent's estimate, if it has one yet."""
+        try:
+            return self._adviser.estimate(candidates).mean
+        except NotFittedError:
+            return None
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         return self._adviser._prepared_learning(chosen, rewards, None) or _nothing
@@ -80,8 +111,11 @@ class EpsilonGreedy(BaseAgent):
     def _state(self) -> dict[str, Any]:
         return {"adviser": self._adviser._whole_state(), "adviser_seed": self._adviser.seed}
 
+    def _deciding_state(self) -> dict[str, Any]:
+        return {"adviser": self._adviser._whole_state(history=False), "adviser_seed": self._adviser.seed}
+
     def _restore(self, state: dict[str, Any]) -> None:
-        self._adviser = replace(self.agent, seed=state["adviser_seed"])  # type: ignore[type-var]
+        self._adviser = self._new_adviser(state["adviser_seed"])
         self._adviser._resume(schema.part(state, "adviser"))
 
 
@@ -130,6 +164,12 @@ class UCB1(_IndexAgent):
 
     standardise: rewards are shares of the range seen so far, since the rule is made for rewards in [0, 1]; False, they
         are taken as they are.
+
+    >>> from treebandit import UCB1
+    >>> agent = UCB1(seed=0)
+    >>> agent.learn(None, [0.0, 1.0, 1.0, 1.0], arms=["a", "b", "b", "a"])
+    >>> agent.estimate(None, arms=["a", "b"]).mean.tolist()
+    [0.5, 1.0]
     """
 
     standardise: bool = True
@@ -146,7 +186,13 @@ class UCB1(_IndexAgent):
 class UCB1Tuned(_IndexAgent):
     """UCB1-Tuned (Auer et al. 2002): x̄ + √(ln n / n_j · min(1/4, s² + √(2 ln n / n_j))).
 
-    standardise: as in UCB1.
+    standardise: rewards are shares of the range seen so far, as in UCB1; False, they are taken as they are.
+
+    >>> from treebandit import UCB1Tuned
+    >>> agent = UCB1Tuned(seed=0)
+    >>> agent.learn(None, [0.0, 1.0, 1.0, 1.0], arms=["a", "b", "b", "a"])
+    >>> agent.estimate(None, arms=["a", "b"]).mean.tolist()
+    [0.5, 1.0]
     """
 
     standardise: bool = True
@@ -166,6 +212,12 @@ class UCB1Normal(_IndexAgent):
     """UCB1-Normal (Auer et al. 2002): x̄ + √(16 s² ln(n-1) / n_j) in round n, s² the sample variance (ddof 1).
 
     An arm played fewer than ⌈8 ln n⌉ times, or fewer than twice, comes first. The rule knows no unit of rewards.
+
+    >>> from treebandit import UCB1Normal
+    >>> agent = UCB1Normal(seed=0)
+    >>> agent.learn(None, [0.0, 1.0, 1.0, 1.0], arms=["a", "b", "b", "a"])
+    >>> agent.estimate(None, arms=["a", "b"]).mean.tolist()
+    [0.5, 1.0]
     """
 
     def _new_model(self) -> ArmMeans:

@@ -19,7 +19,7 @@ class TreeBootstrap(ModelAgent):
     """Per arm one tree model on a bootstrap sample of the arm's own rows; the arm predicted best is played.
 
     trees: the model of an arm; one CART decision tree unless told otherwise.
-    mode: 'exact' takes a new bootstrap sample and a new model per arm at every decision; 'replicates' keeps
+    mode, replicates: 'exact' takes a new bootstrap sample and a new model per arm at every decision; 'replicates' keeps
         `replicates` such models per arm, rebuilt by the schedule, and draws one of them per arm and decision.
     rebuild: when the replicates of an arm are rebuilt: '8 ln t', 'every 100' or 'never' (after the first time),
         t being the number of the arm's own rows; and at once when an arm pays something new after always the same.
@@ -37,6 +37,11 @@ class TreeBootstrap(ModelAgent):
     Without arm labels all rows share one model. A single tree and a random forest grow only the path that the
     context takes, so that their exact mode is cheap (a forest from columns cut into 255 bins); any other learner
     fits a whole ensemble per arm and decision.
+
+    >>> from treebandit import TreeBootstrap
+    >>> agent = TreeBootstrap(random_rounds=1, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
     """
 
     trees: TreeLearner = field(default_factory=DecisionTreeTrees)

@@ -32,6 +32,7 @@ class _TreeEnsembleAgent(ModelAgent):
     categories: columns of categories as integer 'codes' or 'one_hot'.
     leaf_output: o as the 'library' set it, or the plain 'average' of what the rows suggest.
     statistics: from 'all' rows, from a 'held_out' share of them that no tree is grown on, or 'out_of_bag'.
+    held_out_share: how large that share is.
     prior_rows: rows' weight of the variance of all rewards in the variance of each leaf; 0 in the paper, where a
         leaf of equal rewards is sure of itself.
     standardise: give the trees rewards of mean 0 and standard deviation 1, so that choices do not depend on the unit
@@ -78,8 +79,16 @@ class _TreeEnsembleAgent(ModelAgent):
 class TEUCB(_TreeEnsembleAgent):
     """Tree Ensemble Upper Confidence Bound: U = μ + √(ν² σ² ln(t-1) / c), as Algorithm 1 prints it.
 
-    σ² already is Σ s²/c, so the printed rule divides by counts twice; bonus='undivided' leaves out the second
-    division: U = μ + √(ν² σ² ln(t-1)).
+    bonus: 'printed'; or 'undivided': σ² already is Σ s²/c, so that the printed rule divides by counts twice, and this
+        one leaves out the second division: U = μ + √(ν² σ² ln(t-1)).
+
+    >>> from treebandit import TEUCB, HistogramForest
+    >>> agent = TEUCB(HistogramForest(n_trees=10), random_rounds=2, seed=0)
+    >>> for reward in (0.0, 1.0, 1.0, 0.0, 1.0):
+    ...     decision = agent.decide([0.5], arms=["a", "b"])
+    ...     agent.learn(decision, reward)
+    >>> agent.estimate([0.5], arms=["a", "b"]).mean.shape
+    (2,)
     """
 
     bonus: Literal["printed", "undivided"] = "printed"
@@ -97,6 +106,12 @@ class TETS(_TreeEnsembleAgent):
     sampling: 'candidates' draws each candidate for itself, as Algorithm 1 prints it; 'leaves' draws each leaf's
         output, so that every candidate has the same N(μ, ν² σ²) but candidates in the same leaf share its draw.
         The trees cannot tell such candidates apart there, so independent draws only add noise to the choice.
+
+    >>> from treebandit import TETS, HistogramForest, TopK
+    >>> agent = TETS(HistogramForest(n_trees=10), random_start="rounds", seed=0)
+    >>> articles = [{"topic": "sport", "hours": 3.0}, {"topic": "news", "hours": 1.0}, {"topic": "art", "hours": 9.0}]
+    >>> decision = agent.decide(articles, oracle=TopK(2))
+    >>> agent.learn(decision, [1.0, 0.0])
     """
 
     sampling: Literal["candidates", "leaves"] = "candidates"

@@ -17,7 +17,18 @@ LICENCE = "CC BY 4.0"
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is known of a data set before its file is opened; `numeric` names the columns that are numbers."""
+    """What is known of a data set before its file is opened.
+
+    name, file, sha256: what it is called, its file in the package, and what that must hash to.
+    rows, features, classes: how many.
+    numeric: names of the columns that are numbers; all others are categories.
+    citation, licence: of whom it is, and on which terms.
+    label: the column of classes.
+
+    >>> from treebandit.datasets import CATALOGUE
+    >>> [data.name for data in CATALOGUE if data.rows > 50_000]
+    ['shuttle']
+    """
 
     name: str
     file: str

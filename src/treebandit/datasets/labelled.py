@@ -11,7 +11,7 @@ import numpy as np
 
 from treebandit.core import Columns, Features, Indices
 from treebandit.errors import DataError, InputError, MissingExtraError
-from treebandit.features.frames import FrameEncoder
+from treebandit.features.frame_encoder import FrameEncoder
 from treebandit.features.scaling import ColumnUnits
 
 try:
@@ -31,7 +31,15 @@ _MISSING_MARKS = (
 class LabelledTable:
     """Rows with features and a class each.
 
-    contexts: (n, d) float32, categories as codes, missing numbers as NaN. labels: (n,), index into `classes`.
+    contexts: (n, d) float32, categories as codes, missing numbers as NaN.
+    labels: (n,), index into `classes`.
+    classes: their names.
+    columns: what the d columns are.
+
+    >>> from treebandit.datasets import load
+    >>> table = load("mushroom")
+    >>> table.contexts.shape, table.classes
+    ((8124, 22), ('e', 'p'))
     """
 
     contexts: Features

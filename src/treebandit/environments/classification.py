@@ -27,9 +27,21 @@ class Classification(OneRoundAtATime):
     and 0 for another; `gaussian_noise` (standard deviation) or `flip_noise` (probability that 0 and 1 change
     places) is added to it, and the regret stays the expected one.
 
-    data: a shipped data set's name, or a table; else `csv` or `parquet` names a file with a column `label`,
-    which must hash to `sha256` where that is given.
+    data: a shipped data set's name, or a table.
+    csv, parquet: a file, in place of `data`.
+    label: its column of classes.
+    sha256: what the file must hash to, where given.
     decimals: numbers are cut off (towards 0) after so many decimals; None, they stay as they are.
+    gaussian_noise: standard deviation of what is added to rewards.
+    flip_noise: probability that rewards 0 and 1 change places.
+    seed: of the order of the rows, the noise and ties.
+
+    >>> from treebandit import Uniform, play_round
+    >>> from treebandit.environments import Classification
+    >>> environment = Classification("mushroom", seed=0)
+    >>> choice, outcome = play_round(Uniform(seed=0), environment)
+    >>> outcome.regret >= 0
+    True
     """
 
     data: str | LabelledTable | None = None

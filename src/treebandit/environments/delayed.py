@@ -17,8 +17,18 @@ from treebandit.parameters import check_number
 class Delayed(OneRoundAtATime):
     """An environment whose rewards reach the agent in batches of `batch` rounds, and never earlier.
 
+    environment: any.
+    batch: how many rounds are handed over at once.
+
     An incomplete batch at the end stays unseen. Rewards and regret of the outcome itself are those of its
     round, for the record alone.
+
+    >>> from treebandit import Uniform, play_round
+    >>> from treebandit.environments import Delayed, Synthetic
+    >>> environment = Delayed(Synthetic(seed=0), batch=10)
+    >>> choice, outcome = play_round(Uniform(seed=0), environment)
+    >>> outcome.regret >= 0
+    True
     """
 
     environment: Environment

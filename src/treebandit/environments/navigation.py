@@ -40,6 +40,7 @@ class Navigation(OneRoundAtATime):
     chosen path less that of the best path at that time of day. In round t of one seed an edge takes the same time,
     whoever drives it.
 
+    start, end: nodes of the road network.
     roads: a folder or `small-town`; without it the folder that TREEBANDIT_ROADS names; or a network.
     sha256: what the folder's `roads_checksum` must be; studies set it, so that runs on other roads are other runs.
     closures: for an edge's name the first and the last round, counted from 1, in which it is closed.
@@ -47,6 +48,14 @@ class Navigation(OneRoundAtATime):
     traversals: "single", travel times follow every recorded traversal; "interval means", the mean of those of an edge
         in each interval of the day.
     interval: minutes of such an interval.
+    seed: of times of day, travel times and ties.
+
+    >>> from treebandit import Uniform, play_round
+    >>> from treebandit.environments import Navigation
+    >>> environment = Navigation("B2", "K3", roads="small-town", seed=0)
+    >>> choice, outcome = play_round(Uniform(seed=0), environment)
+    >>> outcome.regret >= 0
+    True
     """
 
     unit = "s"

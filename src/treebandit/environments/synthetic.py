@@ -57,9 +57,21 @@ class Synthetic(_KnownTruth):
     """One context for all labelled arms, each arm with a truth of its own.
 
     problem: "linear", mean θ_k·x, or "interactions", a random value per arm and sign pattern of the first
-    `informative` features, while all others mean nothing. rewards: "binary" (the mean through a sigmoid for
-    "linear") or "continuous" with Gaussian `noise`. drift: how far the contexts wander to and fro in
-    2,000 rounds, the truth unchanged. change_every: after so many rounds the arms swap their truths.
+        `informative` features, while all others mean nothing.
+    arms, features: how many.
+    informative: how many features matter in "interactions".
+    rewards: "binary" (the mean through a sigmoid for "linear") or "continuous" with Gaussian `noise`.
+    noise: standard deviation of continuous rewards.
+    drift: how far the contexts wander to and fro in 2,000 rounds, the truth unchanged.
+    change_every: after so many rounds the arms swap their truths.
+    seed: of truth, contexts, rewards and ties.
+
+    >>> from treebandit import Uniform, play_round
+    >>> from treebandit.environments import Synthetic
+    >>> environment = Synthetic("interactions", arms=3, seed=0)
+    >>> choice, outcome = play_round(Uniform(seed=0), environment)
+    >>> outcome.regret >= 0
+    True
     """
 
     problem: str = "linear"
@@ -124,8 +136,23 @@ class Synthetic(_KnownTruth):
 class DescribedArms(_KnownTruth):
     """Many arms that are known by their features: each round offers some of them to one visitor.
 
+    arms: how many there are.
+    offered: how many of them a round offers.
+    slots: how many are chosen a round.
+    features, arm_features: numbers that are known of a visitor and of an arm.
+    rewards: "binary" or "continuous".
+    noise: standard deviation of continuous rewards.
+    seed: of truth, contexts, rewards and ties.
+
     A row holds the visitor's `features` and the arm's `arm_features`; its mean is visitor · M · arm, through
     a sigmoid for "binary" rewards. `slots` rows are chosen a round, each with its own reward.
+
+    >>> from treebandit import Uniform, play_round
+    >>> from treebandit.environments import DescribedArms
+    >>> environment = DescribedArms(50, offered=5, seed=0)
+    >>> choice, outcome = play_round(Uniform(seed=0), environment)
+    >>> outcome.regret >= 0
+    True
     """
 
     arms: int = 200

@@ -18,8 +18,21 @@ class ProgressEvent:
 
     kind: "skipped" was finished before, or by another command; "damaged" has a record that cannot be read and
         is played again.
-    seconds: how long it took, where known. share: how much of it is played, 0 to 1.
-    traceback: of a failed run. reason: why a skipped run is stale, or what is wrong with a damaged record.
+    spec: the run.
+    seconds: how long it took, where known.
+    share: how much of it is played, 0 to 1.
+    traceback: of a failed run.
+    reason: why a skipped run is stale, or what is wrong with a damaged record.
+
+    >>> from treebandit.experiments import ProgressEvent, RunSpec
+    >>> spec = RunSpec(
+    ...     {"name": "LinUCB", "class": "LinUCB"},
+    ...     {"name": "mushroom", "class": "Classification", "data": "mushroom"},
+    ...     seed=0,
+    ...     rounds=20,
+    ... )
+    >>> ProgressEvent("finished", spec, seconds=0.1).kind
+    'finished'
     """
 
     kind: Kind

@@ -112,7 +112,21 @@ _LABEL = ("study", "agent", "environment", "seed", "rounds", "varied", "value")
 class RunRecord:
     """What one run left behind: its spec with its run id, where and when it ran, and one row per round.
 
+    spec: everything that decided the run, and its run id.
+    provenance: versions, code, machine, start, seconds.
+    frame: one row per round.
     estimates: (arms,) what the agent believed each arm pays in the end, for environments that ask; else None.
+
+    >>> from treebandit.experiments import RunSpec, play
+    >>> spec = RunSpec(
+    ...     {"name": "LinUCB", "class": "LinUCB"},
+    ...     {"name": "mushroom", "class": "Classification", "data": "mushroom"},
+    ...     seed=0,
+    ...     rounds=20,
+    ... )
+    >>> record = play(spec)
+    >>> record.frame["regret"].sum() >= 0
+    True
     """
 
     spec: dict[str, Any]

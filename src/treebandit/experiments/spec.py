@@ -29,10 +29,23 @@ Table = Mapping[str, Any]
 class RunSpec:
     """Everything that decides one run: the agent, the environment, the seed and the number of rounds.
 
-    agent, environment: tables of a study file, their `name` included. rounds: None for as many as there are.
+    agent, environment: tables of a study file, their `name` included.
+    seed: of the run; agent and environment have streams of their own of it.
+    rounds: None for as many as there are.
+    study: its name.
     varied, value: the parameter that the study varies and what it is here; already set in the tables.
-    title, source: the study's title and file. roads: folder of the road network, where the environment needs one
-        and its table names none. The run does not depend on these three.
+    title, source: the study's title and file; the run does not depend on them.
+    roads: folder of the road network, where the environment needs one and its table names none; likewise.
+
+    >>> from treebandit.experiments import RunSpec, play
+    >>> spec = RunSpec(
+    ...     {"name": "LinUCB", "class": "LinUCB"},
+    ...     {"name": "mushroom", "class": "Classification", "data": "mushroom"},
+    ...     seed=0,
+    ...     rounds=20,
+    ... )
+    >>> play(spec).frame.height
+    20
     """
 
     agent: Table
@@ -92,8 +105,28 @@ class RunSpec:
 class Study:
     """A grid of agents x environments x seeds, and perhaps x values of one parameter.
 
-    source: the study's file, or the name of a shipped one. roads: the folder of the road network for each
-    environment, by its name, that needs one and names none.
+    name: of the study.
+    agents, environments: tables of the study file.
+    seeds: of the runs.
+    rounds: of each run; None for as many as the environment has.
+    title: what reports call it.
+    varied, values: the path of the parameter that is varied, and what it takes.
+    source: the study's file, or the name of a shipped one.
+    roads: the folder of the road network for each environment, by its name, that needs one and names none.
+
+    >>> from pathlib import Path
+    >>> from treebandit.experiments import load_study
+    >>> _ = Path("my.toml").write_text('''
+    ... rounds = 20
+    ... seeds = 2
+    ... environments = ["mushroom"]
+    ... [[agents]]
+    ... name = "LinUCB"
+    ... class = "LinUCB"
+    ... ''')
+    >>> study = load_study("my.toml")
+    >>> len(list(study.runs()))
+    2
     """
 
     name: str

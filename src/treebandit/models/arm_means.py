@@ -90,8 +90,8 @@ class ArmMeans:
         noise = random.standard_normal((draws, len(labels)))[:, place]
         return estimate.mean + scale * np.sqrt(estimate.variance) * noise
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; there is no history in it."""
         statistics = np.stack([self._counts, self._means, self._squares])
         return {"labels": self._arms.labels, "statistics": statistics, "range": [self._least, self._greatest]}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,8 +17,7 @@ from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.schedule import Schedule
-from treebandit.trees.binned_paths import BinnedRows
-from treebandit.trees.bootstrap_paths import PathLearner, SortedRows
+from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, RankedRows
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.limits import check_learner
 
@@ -63,8 +62,9 @@ class _Arm:
 
     __slots__ = ("constant", "forests", "level", "rows", "scale", "varied")
 
-    def __init__(self, width: int, *, single_tree: bool) -> None:
-        self.rows = SortedRows(width) if single_tree else BinnedRows(width)
+    def __init__(self, rows: Any) -> None:
+        #: BootstrapRows, or what is known of rows that were not saved.
+        self.rows = rows
         #: The models, and the scale of the rewards they were fitted to.
         self.forests: list[Forest] = []
         self.scale = RewardScale()
@@ -75,8 +75,7 @@ class _Arm:
     def appended(self, features: Features, targets: Floats) -> _Arm:
         """This arm with more rows; this one stays as it is."""
         arm = copy(self)
-        arm.rows = deepcopy(self.rows)
-        arm.rows.append(features, targets)
+        arm.rows = self.rows.appended(features, targets)
         arm.constant = self.constant and bool((targets == arm.rows.targets[0]).all())
         return arm
 
@@ -96,6 +95,8 @@ class BootstrapModel:
         self.scale, self._scaled_rows = RewardScale(), 0
         self._encoder: Encoder | None = None
         self.arms: dict[int, _Arm] = {}
+        #: Greatest reward and variance of the rewards, where the rows themselves are gone.
+        self._moments: tuple[float, float] | None = None
         #: Wall seconds spent fitting replicates so far.
         self.rebuild_seconds = 0.0
 
@@ -143,6 +144,24 @@ class BootstrapModel:
         targets = self.scale.standardised(self.history.rewards)
         self.arms = self._with_rows({}, self.history.rows(columns), targets)
 
+    def _restore_without_rows(self, state: dict[str, Any]) -> None:
+        """Arms whose replicates are all that is left of them."""
+        if schema.value(state, "rewards") is None:
+            return
+        moments = dict(zip(("greatest", "variance"), schema.items(state, "rewards", most=2), strict=True))
+        self._moments = schema.number(moments, "greatest"), schema.number(moments, "variance", least=0.0)
+        columns = schema.columns([], state["categories"])
+        self._encoder = Encoder(columns, None, arm_encoding="none", categories=self.settings.categories)
+        for saved in schema.items(state, "models"):
+            label = schema.whole(saved, "arm", least=-schema.LARGEST_LABEL, most=schema.LARGEST_LABEL)
+            names = ("length", "reward", "constant")
+            rows = dict(zip(names, schema.items(saved, "rows", most=3), strict=True))
+            gone = _Gone(schema.whole(rows, "length", least=1), schema.number(rows, "reward"))
+            arm = self.arms[label] = _Arm(gone)
+            arm.constant = schema.flag(rows, "constant")
+            if self.settings.mode == "exact" or not schema.items(saved, "forests"):
+                raise SavedFileError(f"arm {label} has neither rows nor models")
+
     def _with_rows(self, arms: dict[int, _Arm], rows: Candidates, targets: Floats) -> dict[int, _Arm]:
         features = self._encoded(rows)
         width = features.shape[1]
@@ -150,7 +169,7 @@ class BootstrapModel:
         single = isinstance(trees, PathLearner) and trees.path_limits(width).n_trees == 1
         arms = dict(arms)
         for label, places in _rows_by_arm(rows).items():
-            arm = arms.get(label) or _Arm(width, single_tree=single)
+            arm = arms.get(label) or _Arm(RankedRows(width) if single else BinnedRows(width))
             arms[label] = arm.appended(features[places], targets[places])
         return arms
 
@@ -183,8 +202,14 @@ class BootstrapModel:
     def _optimism(self) -> float:
         """What an arm without rows is expected to pay, in units of the scale."""
         best = self.settings.optimistic_reward
-        reward = float(self.history.rewards.max()) if best is None else float(best)
+        reward = self._reward_moments()[0] if best is None else float(best)
         return (reward - self.scale.mean) / self.scale.deviation
+
+    def _reward_moments(self) -> tuple[float, float]:
+        """The greatest reward learned, and the variance of all."""
+        if self._moments is not None:
+            return self._moments
+        return float(self.history.rewards.max()), float(self.history.rewards.var())
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
@@ -229,13 +254,21 @@ class BootstrapModel:
         for label, places in _rows_by_arm(rows).items():
             if label in self.arms:
                 count[places] = len(self.arms[label].rows)
-        variance[count == 0] = self.history.rewards.var()
+        variance[count == 0] = self._reward_moments()[1]
         return Estimate(mean, variance, count)
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, to estimate and sample from replicates."""
+        if not history and self.settings.mode == "exact":
+            raise SavedFileError(
+                "in exact mode it draws from its rows at every decision; save it with history=True, or make it with "
+                "mode='replicates'"
+            )
+        # Before the first replicates are fitted, choices are random, and stay so without the rows.
+        arms = self.arms if history or all(arm.forests for arm in self.arms.values()) else {}
         return {
-            "history": self.history.state(),
+            "history": self.history.state(history=history),
+            "rewards": list(self._reward_moments()) if arms and not history else None,
             "scale": self.scale.state(),
             "scaled_rows": self._scaled_rows,
             "rebuild_seconds": self.rebuild_seconds,
@@ -247,8 +280,9 @@ class BootstrapModel:
                     "varied": arm.varied,
                     "scale": arm.scale.state(),
                     "forests": [forest.state() for forest in arm.forests],
+                    "rows": None if history else [len(arm.rows), float(arm.rows.targets[0]), arm.constant],
                 }
-                for label, arm in self.arms.items()
+                for label, arm in arms.items()
             ],
         }
 
@@ -260,7 +294,9 @@ class BootstrapModel:
         self._scaled_rows = schema.whole(state, "scaled_rows", most=len(history))
         if (schema.value(state, "categories") is None) != (len(history) == 0):
             raise SavedFileError("the saved rows and their columns do not fit each other")
-        if len(history):
+        if not history.whole:
+            self._restore_without_rows(state)
+        elif len(history):
             columns = schema.columns([], state["categories"])
             history.check(columns, history.arms is not None)
             if len(history) * sum(max(count, 1) for count in columns.categories) > _MOST_CELLS:
@@ -276,6 +312,16 @@ class BootstrapModel:
             arm.forests = [Forest.restored(members) for members in forests]
             if self._encoder is None or any(f.n_features != self._encoder.width for f in arm.forests):
                 raise SavedFileError("the saved trees do not have the features that rows are encoded as")
+
+
+class _Gone:
+    """What is left of an arm's rows: how many there were, and the reward of the first."""
+
+    def __init__(self, length: int, reward: float) -> None:
+        self._length, self.targets = length, np.array([reward])
+
+    def __len__(self) -> int:
+        return self._length
 
 
 def _rows_by_arm(candidates: Candidates) -> dict[int, list[int]]:

@@ -144,8 +144,8 @@ class EnsembleModel:
         return prior
 
     def _encoded(self, contexts: Features, columns: Columns) -> Floats:
-        """(n, d) rows z: a 1 in front, standardised numbers, one-hot categories."""
-        scaled = np.clip(self._rows(OneHot(columns)(contexts)), -_BOUND, _BOUND)
+        """(n, d) rows z: a 1 in front, standardised numbers, one-hot categories; columns added since are left out."""
+        scaled = np.clip(self._rows(OneHot(columns)(contexts[:, : len(columns)])), -_BOUND, _BOUND)
         return np.column_stack([np.ones(len(scaled)), scaled])
 
     def _predictions(self, rows: Candidates) -> Floats:
@@ -177,11 +177,11 @@ class EnsembleModel:
         samples: Floats = self.scale.mean + self.scale.deviation * (mean + scale * (chosen - mean))
         return samples
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, to estimate and sample."""
         columns = self._columns
         return {
-            "history": self.history.state(),
+            "history": self.history.state(history=history),
             "level": self._level,
             "rebuild_seconds": self.rebuild_seconds,
             "scale": self.scale.state(),

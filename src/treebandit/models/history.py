@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Features, Floats
+from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import SavedFileError
 
 _FIRST_CAPACITY = 64
@@ -26,6 +26,9 @@ class History:
         self._arms: NDArray[np.int32] | None = None
         self._rewards = np.empty(0)
         self._length = 0
+        #: Of rows that are gone, their arms and how many of each there were (None: rows without arms).
+        self._gone: tuple[NDArray[np.intp], Floats] | None = None
+        self._whole = True
 
     def __len__(self) -> int:
         return self._length
@@ -47,6 +50,30 @@ class History:
         return self._rewards[: self._length]
 
     @property
+    def with_arms(self) -> bool:
+        """Whether rows have arms."""
+        return self._arms is not None or self._gone is not None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the rows are there; if not, only how many there were."""
+        return self._whole
+
+    def counts(self, labels: Indices) -> Floats:
+        """How many rows each of these arms has, (n,)."""
+        if self._gone is not None:
+            arms, counts = self._gone
+            place = np.searchsorted(arms, labels)
+            found: Floats = np.where(
+                arms.take(place, mode="clip") == labels, counts.take(place, mode="clip"), 0.0
+            )
+            return found if len(arms) else np.zeros(len(labels))
+        known = self.arms
+        if known is None:
+            return np.full(len(labels), float(self._length))
+        return np.array([float((known == label).sum()) for label in labels])
+
+    @property
     def nbytes(self) -> int:
         """Bytes held, spare capacity included."""
         held = (self._contexts, self._arms, self._rewards)
@@ -56,6 +83,7 @@ class History:
         """The history with these rows at its end; this one stays as it is.
 
         Both share their arrays, so only the newest history of all may be appended to. All rows have arms, or none has.
+        Columns that these rows have more, at the end, are missing in earlier rows.
         """
         start, stop = self._length, self._length + len(chosen)
         after = History()
@@ -63,6 +91,8 @@ class History:
         if after._contexts is None:
             after._contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)
             after._arms = None if chosen.arms is None else np.empty(0, np.int32)
+        if (width := chosen.contexts.shape[1]) > after._contexts.shape[1]:
+            after._contexts = _widened(after._contexts, width, start)
         if stop > len(after._rewards):
             capacity = max(_FIRST_CAPACITY, stop, int(_GROWTH * len(after._rewards)))
             after._contexts = _grown(after._contexts, capacity, start)
@@ -79,23 +109,48 @@ class History:
         """All of it as candidates with these columns."""
         return Candidates(self.contexts, None if self.arms is None else self.arms.astype(np.intp), columns)
 
-    def check(self, columns: Columns | None, with_arms: bool | None) -> None:
-        """Raise where the rows are not those of an agent that has learned such columns, with arms or without."""
+    def check(self, columns: Columns | None, with_arms: bool | None, *, whole: bool = True) -> None:
+        """Raise where the rows are not those of an agent that has learned such columns, with arms or without.
+
+        whole: whether the rows themselves have to be there.
+        """
+        if self._whole != whole:
+            raise SavedFileError(
+                "rows are saved with an agent that only decides, or missing from one that learns"
+            )
         if self._contexts is None:
             return
         if columns is None or self._contexts.shape[1] != len(columns) or (self._arms is None) == with_arms:
             raise SavedFileError("the saved rows do not have the columns and arms that the agent has learned")
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, how many rows there were."""
+        if not history or not self._whole:
+            return self._summary()
         if self._contexts is None:
             return {"contexts": None, "arms": None, "rewards": None}
         return {"contexts": self.contexts, "arms": self.arms, "rewards": self.rewards}
+
+    def _summary(self) -> dict[str, Any]:
+        arms, counts = self._gone or (None, None)
+        if self._whole and self.arms is not None:
+            arms, found = np.unique(self.arms.astype(np.intp), return_counts=True)
+            counts = found.astype(np.float64)
+        return {"rows": self._length, "arms": arms, "counts": counts}
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> History:
         """The history that `state` described."""
         history = cls()
+        if "rows" in state:
+            history._whole, history._length = False, schema.whole(state, "rows")
+            if schema.value(state, "arms") is not None:
+                arms = schema.labels(state, "arms")
+                counts = schema.array(state, "counts", np.float64, (len(arms),), least=1.0)
+                if (np.diff(arms) < 0).any() or counts.sum() != history._length:
+                    raise SavedFileError("the saved counts of the arms do not fit each other")
+                history._gone = arms, counts
+            return history
         if schema.value(state, "contexts") is None:
             return history
         contexts = schema.array(state, "contexts", np.float32, (None, None), nan=True)
@@ -106,6 +161,12 @@ class History:
         history._rewards = schema.array(state, "rewards", np.float64, (n,))
         history._contexts, history._length = contexts, n
         return history
+
+
+def _widened(contexts: Features, width: int, used: int) -> Features:
+    wide = np.full((len(contexts), width), np.nan, np.float32)
+    wide[:used, : contexts.shape[1]] = contexts[:used]
+    return wide
 
 
 def _grown(array: NDArray[Any], capacity: int, used: int) -> NDArray[Any]:

@@ -38,8 +38,8 @@ class RewardModel(Protocol):
     ) -> Floats:
         """Joint draws of the rows' mean rewards, (draws, n), deviations from the estimate multiplied by `scale`."""
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere: plain values and arrays."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere, plain values and arrays; without history, to estimate and sample."""
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; a SavedFileError where it cannot be right."""

@@ -263,12 +263,16 @@ class GradientNetwork:
         size = rate * correction / (1.0 - 0.9**self.steps)
         weights.addcdiv_(first, second.sqrt().add_(1e-8 * correction), value=-size)
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, the optimiser's moments are zeros."""
+        vectors = self._vectors.numpy()
+        if not history:
+            vectors = vectors.copy()
+            vectors[2:] = 0.0
         return {
             "blocks": self.blocks if self._disjoint else None,
             "steps": self.steps,
-            "vectors": self._vectors.numpy(),
+            "vectors": vectors,
             "matrix": self._matrix.numpy(),
         }
 

@@ -112,21 +112,25 @@ class NeuralModel:
         generator = load_torch().Generator()
         generator.set_state(self._generator.get_state())
         level, seconds = self._schedule.level(t + 1), self.rebuild_seconds
-        row_scale, scale = self.row_scale, self.scale
+        row_scale, scale, columns = self.row_scale, self.scale, rows.columns
+        if row_scale is not None and level <= self._level and len(columns) > len(row_scale.columns):
+            # New columns wait for the next training, in a new network.
+            width = len(row_scale.columns)
+            columns = Columns(columns.categories[:width], columns.names[:width])
         grown = row_scale is None or len(history) >= _RESCALE_GROWTH * row_scale.rows
-        if row_scale is None or grown or row_scale.columns != rows.columns or not scale.fits(rewards):
-            row_scale, scale = self._scales(history, rows.columns)
+        if row_scale is None or grown or row_scale.columns != columns or not scale.fits(rewards):
+            row_scale, scale = self._scales(history, columns)
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
                 network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
-                network.see(row_scale(history.contexts), self._slots(arms, history.rows(rows.columns).arms))
+                network.see(row_scale(history.contexts), self._slots(arms, history.rows(columns).arms))
             else:
                 network = self.network.copy(generator)
                 network.grow(len(arms) if disjoint else 1)
                 network.see(row_scale(rows.contexts), slots)
             if level > self._level or not network.steps:
                 started_at = time.perf_counter()
-                row_scale, scale = self._scales(history, rows.columns)
+                row_scale, scale = self._scales(history, columns)
                 self._train(network, history, row_scale, scale, arms)
                 seconds += time.perf_counter() - started_at
             else:
@@ -185,10 +189,9 @@ class NeuralModel:
                 self.row_scale(rows.contexts), self._slots(self._arms, rows.arms)
             )
         count = np.full(len(rows), float(len(self.history)))
-        arms = self.history.arms
-        if arms is not None and rows.arms is not None and self.settings.arm_encoding == "disjoint":
+        if self.history.with_arms and rows.arms is not None and self.settings.arm_encoding == "disjoint":
             labels, place = np.unique(rows.arms, return_inverse=True)
-            count = np.array([float((arms == label).sum()) for label in labels])[place]
+            count = self.history.counts(labels)[place]
         return self.scale.original(Estimate(mean, self.settings.regularisation * squares, count))
 
     def sample(
@@ -199,17 +202,17 @@ class NeuralModel:
         noise = random.standard_normal((draws, len(rows)))
         return estimate.mean + scale * np.sqrt(estimate.variance) * noise
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, to estimate and sample."""
         return {
-            "history": self.history.state(),
+            "history": self.history.state(history=history),
             "level": self._level,
             "rebuild_seconds": self.rebuild_seconds,
             "labels": self._arms.labels,
             "generator": self._generator.get_state().numpy(),
             "scale": self.scale.state(),
             "rows": None if self.row_scale is None else self.row_scale.state(),
-            "network": None if self.network is None else self.network.state(),
+            "network": None if self.network is None else self.network.state(history=history),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -224,7 +227,7 @@ class NeuralModel:
             raise SavedFileError("rows, their scale and a network are saved without each other")
         if scale is not None and network is not None:
             self.row_scale = _RowScale.restored(scale, self.settings.features)
-            disjoint = self.settings.arm_encoding == "disjoint" and self.history.arms is not None
+            disjoint = self.settings.arm_encoding == "disjoint" and self.history.with_arms
             blocks = len(self._arms) if disjoint else None
             if schema.value(network, "blocks") != blocks:
                 raise schema.refused("blocks", network["blocks"], str(blocks))
@@ -265,7 +268,8 @@ class _RowScale:
         return len(self.shift)
 
     def __call__(self, contexts: Features) -> Features:
-        """(n, width) features of (n, d) contexts."""
+        """(n, width) features of (n, d) contexts; columns added since are left out."""
+        contexts = contexts[:, : len(self.columns)]
         if self.form != "scaled":
             return plain_rows(contexts, unit=True).astype(np.float32)
         features = (OneHot(self.columns)(contexts) - self.shift) * self.factor

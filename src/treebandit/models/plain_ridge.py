@@ -93,8 +93,8 @@ class PlainRidge:
             noise[:, group] = random.standard_normal((draws, len(values))) @ root.T @ x[group].T
         return estimate.mean + scale * noise
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere."""
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; there is no history in it."""
         return {
             "labels": self._arms.labels,
             "counts": self._counts[: len(self._arms)],

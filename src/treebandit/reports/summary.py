@@ -41,10 +41,30 @@ _PER_RUN = {"run_id", "seed", "study", "rounds", "varied", "value"}
 class Results:
     """What a folder of records holds, and how much of what was asked for that is.
 
+    folder: where the records lie.
     runs: one row per finished run that counts, as `load_runs` gives them.
     plan: one row per run asked for; empty where the folder has none.
     left_out: how many finished runs do not count, because the study now asks for other settings.
     curve: run_id, round, cumulative regret at few rounds, where there are no records to read them from.
+
+    >>> from pathlib import Path
+    >>> from treebandit.experiments import load_study
+    >>> _ = Path("my.toml").write_text('''
+    ... rounds = 20
+    ... seeds = 2
+    ... environments = ["mushroom"]
+    ... [[agents]]
+    ... name = "LinUCB"
+    ... class = "LinUCB"
+    ... ''')
+    >>> study = load_study("my.toml")
+    >>> from treebandit.experiments import play, write_record
+    >>> for spec in study.runs():
+    ...     _ = write_record(play(spec), "results")
+    >>> from treebandit.reports import read_results, summarise
+    >>> results = read_results("results")
+    >>> summarise(results)["agent"].to_list()
+    ['LinUCB']
     """
 
     folder: Path

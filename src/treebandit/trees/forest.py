@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,16 +12,48 @@ from numpy.typing import ArrayLike, NDArray
 from treebandit import schema
 from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
+from treebandit.features.encoding import ColumnGroups
 from treebandit.trees import kernels
 from treebandit.trees.kernels import CHAINS, NODE, ForestArrays
+
+#: Columns, and the share of the trees that may not see them.
+Masked = tuple[Sequence[int], float]
 
 
 @runtime_checkable
 class TreeLearner(Protocol):
-    """A tree library behind one method."""
+    """A tree library behind one method.
+
+    >>> from treebandit import HistogramForest, TreeLearner
+    >>> isinstance(HistogramForest(), TreeLearner)
+    True
+    """
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow trees on (n, d) features and (n,) targets."""
+
+
+@runtime_checkable
+class GroupedTreeLearner(TreeLearner, Protocol):
+    """A tree learner that uses what is known of the columns."""
+
+    #: That `fit` takes `column_groups` and `masked`.
+    takes_column_groups: ClassVar[bool]
+
+    def fit(
+        self,
+        features: Features,
+        targets: Floats,
+        *,
+        seed: int,
+        column_groups: ColumnGroups = (),
+        masked: Masked = ((), 0.0),
+    ) -> Forest:
+        """Grow trees on (n, d) features and (n,) targets.
+
+        column_groups: (start, stop) of the columns that are one category's one-hot, or the arm's.
+        masked: columns, and the share of the trees that may not see them.
+        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,10 +61,22 @@ class Forest:
     """Flat arrays of all nodes of all trees; a prediction is `base` plus the sum of one leaf value per tree.
 
     nodes: tree after tree, each level by level with siblings side by side; behind them one more leaf of value 0.
-    sizes: (trees,), how many nodes each tree has. values: (nodes,), outputs of the leaves.
+    sizes: (trees,), how many nodes each tree has.
+    values: (nodes,), outputs of the leaves.
+    n_features: columns of the rows that it takes.
+    base: what all predictions start from.
     learning_rate: η where trees were added up (boosting), 0 where they are averaged (bagging): then the values
         are already divided by the number of trees.
     in_bag: (n, trees), which training rows each tree was grown on; None where that is not known. Not saved.
+
+    >>> import numpy as np
+    >>> from treebandit import Forest
+    >>> stump = Forest.from_nodes(
+    ...     sizes=[3], left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0.5, 0, 0],
+    ...     missing_left=[True] * 3, value=[0, -1, 1], n_features=1,
+    ... )
+    >>> stump.predict(np.array([[0.2], [0.7]], np.float32)).tolist()
+    [-1.0, 1.0]
     """
 
     nodes: NDArray[np.void]

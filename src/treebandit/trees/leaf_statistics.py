@@ -25,9 +25,19 @@ _NO_BAGS = np.zeros((0, 0), np.bool_)
 class LeafStatistics:
     """Output o, sample variance s² and count c of every leaf of a forest (paper, section 3.1).
 
+    forest: whose leaves they are.
     table: (nodes, 4) with the columns o, s²/c, c and the plain mean of the suggested outputs.
     prior: (trees,) variance of all suggested outputs; it stands for s²/c in a leaf that fewer than two rows reach.
     prior_rows: how many rows' weight it has in every other leaf, so that no leaf is ever quite sure.
+
+    >>> import numpy as np
+    >>> from treebandit import HistogramForest, LeafStatistics
+    >>> rows = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> rewards = np.where(rows[:, 0] < 10, 0.0, 1.0)
+    >>> forest = HistogramForest(n_trees=5).fit(rows, rewards, seed=0)
+    >>> leaves = LeafStatistics.measure(forest, rows, rewards)
+    >>> leaves.estimate(rows[:2]).mean.round(2).tolist()
+    [0.0, 0.0]
     """
 
     __slots__ = ("_arrays", "_version", "cache", "forest", "prior", "prior_rows", "table")
@@ -72,14 +82,25 @@ class LeafStatistics:
             table[:, OUTPUT] = np.where(table[:, COUNT] > 0, table[:, MEAN], forest.values)
         return cls(replace(forest, in_bag=None), table, prior, prior_rows)
 
-    def state(self) -> dict[str, Any]:
-        """The statistics and their forest as arrays and numbers, for saving."""
-        return {"forest": self.forest.state(), "table": self.table, "prior": self.prior}
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """The statistics and their forest as arrays and numbers, for saving; without history, not to be updated.
+
+        Then the outputs are not kept twice, and the means, which only updates read, are zeros, which pack well.
+        """
+        forest, table = self.forest.state(), self.table
+        if not history:
+            forest, table = {**forest, "values": None}, table.copy()
+            table[:, MEAN] = 0.0
+        return {"forest": forest, "table": table, "prior": self.prior}
 
     @classmethod
     def restored(cls, state: Mapping[str, Any], *, prior_rows: float = 0.0) -> LeafStatistics:
         """The statistics that `state` described; a SavedFileError where they do not fit their forest."""
-        forest = Forest.restored(schema.part(state, "forest"))
+        saved = schema.part(state, "forest")
+        if schema.value(saved, "values") is None:
+            outputs = schema.array(state, "table", np.float64, (None, 4))[:, OUTPUT].copy()
+            saved = {**saved, "values": outputs}
+        forest = Forest.restored(saved)
         table = schema.array(state, "table", np.float64, (len(forest.nodes), 4)).copy()
         prior = schema.array(state, "prior", np.float64, (forest.n_trees,), least=0.0)
         if table[:, [VARIANCE, COUNT]].min() < 0.0 or table[-1].any():

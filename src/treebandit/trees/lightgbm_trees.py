@@ -32,9 +32,21 @@ num_machine num_machines port workers
 class LightGBMTrees:
     """Trees of LightGBM with squared error, boosted or as a forest; the defaults are the paper's, then LightGBM's.
 
-    mode: 'boosting', or 'forest' (LightGBM's `boosting="rf"`, where each tree sees `bagging_fraction` of the rows).
+    n_trees: how many.
+    learning_rate: η, the step of each boosted tree.
+    min_samples_leaf: the fewest rows in a leaf.
+    mode: 'boosting', or 'forest' (LightGBM's `boosting="rf"`).
+    bagging_fraction: share of the rows that each tree of a forest sees.
+    threads: of LightGBM.
     max_depth: None for no limit; LightGBM also stops at `num_leaves`, 31 by its own default: see `options`.
     options: any further parameter of `lightgbm.train`, by its own name, but for those that change what a tree is.
+
+    >>> import numpy as np
+    >>> from treebandit import LightGBMTrees
+    >>> features = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> forest = LightGBMTrees(n_trees=5).fit(features, np.where(features[:, 0] < 10, 0.0, 1.0), seed=0)
+    >>> forest.n_trees
+    5
     """
 
     n_trees: int = 100

@@ -37,11 +37,20 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         `trees__max_depth`.
     leaf_output: o as the 'library' set it, or the plain 'average' of what the rows suggest.
     statistics: from 'all' rows, from a 'held_out' share of them that no tree is grown on, or 'out_of_bag'.
+    held_out_share: how large that share is.
     random_state: a seed, a `numpy.random.RandomState`, or None for a new one each time.
 
     Features are taken as 32-bit floats, NaN for missing. Targets may have any unit: trees are grown on standardised
     ones. After `fit`: `leaves_`, the LeafStatistics, of standardised targets; `scale_`, their mean and deviation; and
     scikit-learn's `n_features_in_` and `feature_names_in_`.
+
+    >>> import numpy as np
+    >>> from treebandit import HistogramForest, TreeEnsembleRegressor
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> model = TreeEnsembleRegressor(HistogramForest(n_trees=20), random_state=0).fit(X, X[:, 0] ** 2)
+    >>> mean, deviation = model.predict(X[:3], return_std=True)
+    >>> mean.shape, deviation.shape
+    ((3,), (3,))
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from treebandit.core import Features, Floats
+from treebandit.docstrings import inherit_arguments
 from treebandit.trees.bootstrap_paths import PathLimits
 from treebandit.trees.forest import Forest, less_or_equal
 from treebandit.trees.limits import check_flag, check_installed, check_limits, check_max_features
@@ -17,7 +18,12 @@ from treebandit.trees.limits import check_flag, check_installed, check_limits, c
 class _AveragedTrees:
     """What scikit-learn's two averaging ensembles share.
 
-    max_depth: None for no limit. max_features: share (float) or number (int) of the columns tried at each split.
+    n_trees: how many.
+    max_depth: None for no limit.
+    min_samples_leaf: the fewest rows in a leaf; two, so that every leaf has a variance.
+    max_features: share (float) or number (int) of the columns tried at each split.
+    bootstrap: each tree sees rows drawn with replacement; False, all rows.
+    threads: of scikit-learn (`n_jobs`).
     """
 
     n_trees: int = 100
@@ -26,6 +32,9 @@ class _AveragedTrees:
     max_features: float | int = 1.0
     bootstrap: bool = True
     threads: int = 1
+
+    def __init_subclass__(cls) -> None:
+        inherit_arguments(cls)
 
     def __post_init__(self) -> None:
         check_limits(self)
@@ -52,7 +61,15 @@ class _AveragedTrees:
 
 @dataclass(frozen=True)
 class RandomForestTrees(_AveragedTrees):
-    """scikit-learn's random forest with squared error; the defaults are the paper's, the rest scikit-learn's."""
+    """scikit-learn's random forest with squared error; the defaults are the paper's, the rest scikit-learn's.
+
+    >>> import numpy as np
+    >>> from treebandit import RandomForestTrees
+    >>> features = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> forest = RandomForestTrees(n_trees=5).fit(features, np.where(features[:, 0] < 10, 0.0, 1.0), seed=0)
+    >>> forest.n_trees
+    5
+    """
 
     def path_limits(self, width: int) -> PathLimits:
         """What bounds its trees over `width` columns, for growing single paths."""
@@ -68,7 +85,15 @@ class RandomForestTrees(_AveragedTrees):
 
 @dataclass(frozen=True)
 class ExtraTrees(_AveragedTrees):
-    """scikit-learn's extremely randomised trees: thresholds drawn at random, all rows in every tree."""
+    """scikit-learn's extremely randomised trees: thresholds drawn at random, all rows in every tree.
+
+    >>> import numpy as np
+    >>> from treebandit import ExtraTrees
+    >>> features = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> forest = ExtraTrees(n_trees=5).fit(features, np.where(features[:, 0] < 10, 0.0, 1.0), seed=0)
+    >>> forest.n_trees
+    5
+    """
 
     bootstrap: bool = False
 
@@ -83,6 +108,16 @@ class DecisionTreeTrees:
     """One decision tree of scikit-learn (CART) with squared error, grown to the end unless limited.
 
     Its leaves may hold a single row: good for a point prediction, too few for a leaf's variance.
+
+    max_depth: None for no limit.
+    min_samples_leaf: the fewest rows in a leaf.
+
+    >>> import numpy as np
+    >>> from treebandit import DecisionTreeTrees
+    >>> features = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> forest = DecisionTreeTrees(max_depth=2).fit(features, np.where(features[:, 0] < 10, 0.0, 1.0), seed=0)
+    >>> forest.n_trees
+    1
     """
 
     max_depth: int | None = None

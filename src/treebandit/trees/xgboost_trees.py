@@ -28,10 +28,21 @@ _REFUSED = (
 class XGBoostTrees:
     """Boosted trees of XGBoost with squared error; the defaults are the paper's, the rest XGBoost's own.
 
-    max_depth: None for no limit. min_samples_leaf: XGBoost's `min_child_weight` (squared error: one per row).
+    n_trees: how many.
+    max_depth: None for no limit.
+    learning_rate: η, the step of each tree.
+    min_samples_leaf: XGBoost's `min_child_weight` (squared error: one per row).
+    threads: of XGBoost; one, as more of them only wait for each other on a busy machine.
     options: any further parameter of `xgboost.train`, by its own name, but for those that change what a tree is.
         Those in the unit of the targets (`base_score`, `gamma`, `alpha`) apply to standardised targets where agents
         standardise.
+
+    >>> import numpy as np
+    >>> from treebandit import XGBoostTrees
+    >>> features = np.arange(20, dtype=np.float32).reshape(-1, 1)
+    >>> forest = XGBoostTrees(n_trees=5).fit(features, np.where(features[:, 0] < 10, 0.0, 1.0), seed=0)
+    >>> forest.n_trees
+    5
     """
 
     n_trees: int = 100

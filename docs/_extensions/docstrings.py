@@ -1,0 +1,89 @@
+"""Our docstrings for Sphinx: lines `name: what it is` become fields, indented lines stay as they are."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+ARGUMENT = re.compile(r"^(\w+(?:, \w+)*): (?=\S)")
+
+
+def parameters_of(thing: Any) -> set[str]:
+    """Names of the arguments of a function or class, and of the fields of a dataclass."""
+    names: set[str] = set()
+    with contextlib.suppress(TypeError, ValueError):
+        names |= set(inspect.signature(thing).parameters)
+    if dataclasses.is_dataclass(thing):
+        names |= {field.name for field in dataclasses.fields(thing)}
+    return names - {"self"}
+
+
+def split_arguments(lines: list[str], known: set[str]) -> list[str]:
+    """`rows: the rows. rewards: one each.` on one line -> a line for each, where both are arguments."""
+    divided = []
+    for line in lines:
+        start = ARGUMENT.match(line)
+        if not (start and start[1].split(", ")[0] in known):
+            divided.append(line)
+            continue
+        rest = line
+        for found in re.finditer(r"(?<=[.;:)]) (\w+(?:, \w+)*): (?=\S)", line):
+            if set(found[1].split(", ")) <= known:
+                head, rest = rest.split(f" {found[0].strip()}", 1)
+                divided.append(head)
+                rest = f"{found[0].strip()}{rest}"
+        divided.append(rest)
+    return divided
+
+
+def rewritten(lines: list[str], known: set[str]) -> list[str]:
+    """The docstring as reStructuredText."""
+    lines = split_arguments(lines, known)
+    result: list[str] = []
+    in_fields = in_block = False
+    for line in lines:
+        found = ARGUMENT.match(line)
+        if found and (set(found[1].split(", ")) & known) and not in_block:
+            if not in_fields and result and result[-1]:
+                result.append("")
+            result.append(f":param {found[1]}: {line[found.end() :]}")
+            in_fields = True
+            continue
+        if in_fields and line and not line.startswith(" "):
+            result.append("   " + line)
+            continue
+        if not line:
+            in_fields = False
+        indented = line.startswith("    ") and not in_fields
+        if indented and not in_block and result and not result[-1]:
+            result += [".. code-block:: text", ""]
+            in_block = True
+        elif line and not line.startswith(" "):
+            in_block = False
+        result.append(line)
+    return result
+
+
+def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """The hook of autodoc."""
+    if any(line.lstrip().startswith(".. ") for line in lines):
+        return
+    lines[:] = rewritten(lines, parameters_of(thing))
+
+
+def skip(app: Sphinx, what: str, name: str, member: Any, skipped: bool, options: Any) -> bool | None:
+    """Leave out what a class has from other packages, such as the metadata routing of scikit-learn."""
+    home = getattr(inspect.unwrap(member), "__module__", None) if callable(member) else None
+    return True if (home or "treebandit").partition(".")[0] not in ("treebandit", "builtins") else None
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Join autodoc."""
+    app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-skip-member", skip)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,224 @@
+"""Decisions that tell their probability: checks of the arguments, what was offered, and rows to learn from them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from treebandit.core import Candidates, Decision, Floats, Indices, Oracle
+from treebandit.errors import ArmsError, InputError, ParameterError, ShapeError
+from treebandit.features.arm_index import plain_labels
+from treebandit.features.given import Given, copy_of, joined
+from treebandit.features.values import shown
+from treebandit.parameters import check_number
+from treebandit.policies.floor import Choices, ScoreDraws, choices
+
+#: Draws of so many scores in all would take more than 8 GB.
+_MOST_SCORES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the distribution of a decision is made.
+
+    oracle: scores -> feasible rows. draws: how often it is asked. floor: share of the decisions left to chance.
+    """
+
+    oracle: Oracle
+    draws: int
+    floor: float
+
+    def __post_init__(self) -> None:
+        check_number("draws", self.draws, least=1, whole=True)
+        check_number("floor", self.floor, least=0.0, most=1.0)
+
+    def choices(self, drawn: ScoreDraws, random: np.random.Generator) -> Choices:
+        """The distribution over the choices, by what may be scored."""
+        return choices(drawn, self.oracle, floor=float(self.floor), size=int(self.draws), random=random)
+
+    def check_size(self, candidates: int) -> None:
+        """Raise where the draws of so many candidates would not fit into memory."""
+        if self.draws * candidates > _MOST_SCORES:
+            raise ParameterError(
+                f"draws is {self.draws} for {candidates} candidates; give at most {_MOST_SCORES // candidates}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What is to be decided on: candidates, their labels, the contexts as given, and an id for the decision."""
+
+    candidates: Candidates
+    labels: tuple[int | str, ...] | None
+    given: Given | None
+    id: str
+
+    @classmethod
+    def of(cls, contexts: Any, arms: Any, candidates: Candidates, name: str | None) -> Offer:
+        """The offer of what a caller gave, checked and encoded before."""
+        decision_id = uuid.uuid4().hex if name is None else name
+        if isinstance(contexts, Candidates):
+            own = None if candidates.arms is None else candidates.arms.copy()
+            copied = Candidates(candidates.contexts.copy(), own, candidates.columns)
+            return cls(copied, None if own is None else tuple(own.tolist()), None, decision_id)
+        labels = None if arms is None else tuple(plain_labels(arms))
+        if getattr(contexts, "dtype", None) == np.float32 and np.may_share_memory(
+            contexts, candidates.contexts
+        ):
+            candidates = Candidates(candidates.contexts.copy(), candidates.arms, candidates.columns)
+        return cls(candidates, labels, Given.kept(contexts, len(candidates)), decision_id)
+
+    @classmethod
+    def many(cls, contexts: Any, arms: Any, offered: list[Candidates], ids: Any) -> list[Offer]:
+        """One offer per row of the contexts, over the same arms."""
+        names, labels, kept = checked_ids(ids, len(offered)), tuple(plain_labels(arms)), copy_of(contexts)
+        return [
+            cls(candidates, labels, Given(kept, row), names[row] or uuid.uuid4().hex)
+            for row, candidates in enumerate(offered)
+        ]
+
+    def decided(self, distribution: Choices, drawn: ScoreDraws, random: np.random.Generator) -> Decision:
+        """A decision drawn from the distribution."""
+        rows, probability = distribution.draw(random)
+        decision = Decision(
+            self.id,
+            self.candidates,
+            self.labels,
+            rows,
+            probability,
+            distribution.marginals,
+            drawn.mean,
+            self.given,
+        )
+        for array in (decision.rows, decision.probabilities, decision.scores):
+            array.setflags(write=False)
+        return decision
+
+
+def check_id(given: Any) -> None:
+    """Raise unless it can name a decision: text, or None for a random one."""
+    if given is not None and not (isinstance(given, str) and given):
+        raise ParameterError(f"id is {shown(given)}; give text that is not empty, or leave it out")
+
+
+def checked_ids(ids: Any, decisions: int) -> list[str | None]:
+    """One id per decision, none twice."""
+    if ids is None:
+        return [None] * decisions
+    if isinstance(ids, str) or not hasattr(ids, "__iter__"):
+        raise ParameterError(f"ids is {shown(ids)}; give a list of texts, one per decision")
+    found = [str(each) if isinstance(each, np.str_) else each for each in ids]
+    if len(found) != decisions:
+        raise ShapeError(f"{len(found)} ids for {decisions} decisions; give one per row of contexts")
+    for each in found:
+        if each is None:
+            raise ParameterError("ids hold None; give a text for every decision, or leave ids out")
+        check_id(each)
+    if len(set(found)) < decisions:
+        raise ParameterError("ids hold a text twice; give each decision an id of its own")
+    return found
+
+
+def decisions_in(contexts: Any) -> list[Decision] | None:
+    """The decisions, where `learn` is given one or a list of them; None where it is given rows."""
+    if isinstance(contexts, Decision):
+        return [contexts]
+    if not isinstance(contexts, list | tuple) or not any(isinstance(each, Decision) for each in contexts):
+        return None
+    for place, each in enumerate(contexts):
+        if not isinstance(each, Decision):
+            raise InputError(
+                f"{shown(each)} at place {place} of a list of decisions; learn rows apart from them"
+            )
+    return list(contexts)
+
+
+def rows_to_learn(contexts: Any, rewards: Any, decisions: list[Decision], arms: Any) -> tuple[Any, Any, Any]:
+    """Contexts, rewards and arms of what was chosen in the decisions, as `learn` takes them."""
+    if arms is not None:
+        raise ArmsError("a Decision knows its arms; leave `arms` out")
+    sizes = [len(each.rows) for each in decisions]
+    values = rewards if isinstance(contexts, Decision) else _flattened(rewards, sizes)
+    if len({each.labels is None for each in decisions}) > 1:
+        raise ArmsError("decisions with arms and decisions without arms in one list; learn them apart")
+    if len({each.given is None for each in decisions}) > 1:
+        raise InputError("decisions over Candidates and over other rows in one list; learn them apart")
+    if decisions[0].given is None:
+        return _joined_candidates([each.candidates[each.rows] for each in decisions]), values, None
+    contexts = joined([each.given.rows(each.rows) for each in decisions], sizes)
+    with_arms = decisions[0].labels is not None
+    return contexts, values, [label for each in decisions for label in each.arms] if with_arms else None
+
+
+def _flattened(rewards: Any, sizes: list[int]) -> Any:
+    """One reward per chosen row, from one per decision: a number, or a list for a decision of several rows."""
+    try:
+        each = list(rewards)
+    except TypeError:
+        raise ShapeError(
+            f"rewards are {shown(rewards)}; give one per decision, {len(sizes)} in all"
+        ) from None
+    if len(each) != len(sizes):
+        raise ShapeError(f"{len(each)} rewards for {len(sizes)} decisions; send one per decision")
+    found: list[Any] = []
+    for place, (reward, size) in enumerate(zip(each, sizes, strict=True)):
+        values = reward if isinstance(reward, Sequence | np.ndarray) and np.ndim(reward) else [reward]
+        if len(values) != size:
+            raise ShapeError(
+                f"{len(values)} rewards for the {size} chosen rows of decision {place}; send one reward per row"
+            )
+        found.extend(values)
+    return found
+
+
+def _joined_candidates(parts: list[Candidates]) -> Candidates:
+    """Rows of several candidates as one; their columns may differ in the number of categories seen."""
+    if len(parts) == 1:
+        return parts[0]
+    if len({len(part.columns) for part in parts}) > 1 or len({part.arms is None for part in parts}) > 1:
+        raise InputError("decisions over different columns in one list; learn them apart")
+    columns = max((part.columns for part in parts), key=lambda columns: columns.categories)
+    arms: list[Indices] = [part.arms for part in parts if part.arms is not None]
+    contexts = np.concatenate([part.contexts for part in parts])
+    return Candidates(contexts, np.concatenate(arms) if arms else None, columns)
+
+
+@lru_cache(maxsize=256)
+def draws_know_scores(kind: type) -> bool:
+    """Whether `_draws` of an agent's class is at least as near to it as `_scores`: a subclass may write only that."""
+    homes = {name: place for place, each in list(enumerate(kind.__mro__))[::-1] for name in vars(each)}
+    return homes["_draws"] <= homes["_scores"]
+
+
+def repeated_scores(agent: Any, candidates: Candidates, size: int) -> Floats:
+    """What an agent's `_scores` gives `size` times in the same round, (size, n); once where it holds no chance.
+
+    What it assigns to members of the agent is taken back each time but the last, as one decision would leave it.
+    """
+    random, members = agent._random, vars(agent).copy()
+    before = random.bit_generator.state
+    first = np.asarray(agent._scores(candidates), np.float64)
+    if first.shape != (len(candidates),):
+        raise ShapeError(
+            f"scores of shape {first.shape} for {len(candidates)} candidates; give one number per candidate"
+        )
+    if size == 1 or random.bit_generator.state == before:
+        return first[None]
+    scores = np.empty((size, len(first)))
+    scores[0] = first
+    for draw in range(1, size):
+        take_back(agent, members)
+        scores[draw] = agent._scores(candidates)
+    return scores
+
+
+def take_back(agent: Any, members: dict[str, Any]) -> None:
+    """Give an agent back the members that it had; may be repeated."""
+    for name in vars(agent).keys() - members.keys():
+        delattr(agent, name)
+    vars(agent).update(members)

@@ -1,0 +1,104 @@
+"""What was given as contexts, kept until a reward comes: each agent encodes rows with codes and units of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treebandit.core import Indices
+from treebandit.errors import InputError
+from treebandit.features.frames import as_dicts, is_frame, is_series, rows_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """Contexts as they were given, copied.
+
+    contexts: an array, a dict, a list of dicts, a frame, a pandas series; or None without contexts.
+    shared: the row of them that all arms share; None where row i is that of candidate i.
+    """
+
+    contexts: Any
+    shared: int | None = None
+
+    @classmethod
+    def kept(cls, contexts: Any, candidates: int) -> Given:
+        """A copy of what was given, which its owner may change."""
+        copied = copy_of(contexts)
+        return cls(copied, None if _length(copied) == candidates else 0)
+
+    def rows(self, chosen: Indices) -> Any:
+        """The contexts of the chosen rows: one each, or one row that they share."""
+        if self.contexts is None or _length(self.contexts) is None:
+            return self.contexts
+        return _taken(self.contexts, chosen.tolist() if self.shared is None else [self.shared])
+
+
+def copy_of(contexts: Any) -> Any:
+    """A copy of contexts that were checked already."""
+    if type(contexts) is np.ndarray:
+        return contexts.copy()
+    if contexts is None:
+        return None
+    if isinstance(contexts, Mapping):
+        return _dict_copy(contexts)
+    if isinstance(contexts, list | tuple) and contexts and isinstance(contexts[0], Mapping):
+        return [_dict_copy(row) for row in contexts]
+    if is_frame(contexts):
+        return rows_of(contexts)
+    return contexts.copy() if is_series(contexts) else np.array(contexts)
+
+
+def joined(parts: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """What `Given.rows` gave of several decisions with so many chosen rows each, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    if all(part is None for part in parts):
+        return None
+    rows = [repeated(part, size) for part, size in zip(parts, sizes, strict=True)]
+    if all(isinstance(part, np.ndarray) for part in rows):
+        widths = {part.shape[1] for part in rows}
+        if len(widths) > 1:
+            raise InputError(
+                f"decisions over rows of {sorted(widths)} features in one list; learn them apart"
+            )
+        return np.concatenate(rows)
+    if any(part is None or isinstance(part, np.ndarray) for part in rows):
+        raise InputError("decisions over arrays, named columns or no contexts in one list; learn them apart")
+    return [row for part in rows for row in part]
+
+
+def repeated(part: Any, size: int) -> Any:
+    """`size` rows as a (size, d) array or as dicts; None without contexts."""
+    if part is None:
+        return None
+    if is_series(part):
+        part = np.array(part) if type(part.index).__name__ == "RangeIndex" else dict(part.items())
+    if isinstance(part, np.ndarray):
+        table = np.atleast_2d(part)
+        return table if len(table) == size else np.repeat(table, size, axis=0)
+    rows: list[Any] = [part] if isinstance(part, dict) else part if isinstance(part, list) else as_dicts(part)
+    return rows if len(rows) == size else rows * size
+
+
+def _taken(contexts: Any, rows: list[int]) -> Any:
+    if isinstance(contexts, list):
+        return [contexts[row] for row in rows]
+    return rows_of(contexts, rows) if is_frame(contexts) else contexts[rows]
+
+
+def _dict_copy(row: Mapping[Any, Any]) -> dict[Any, Any]:
+    copied = dict(row)
+    nested = any(isinstance(value, Mapping | list | tuple | np.ndarray) for value in copied.values())
+    return deepcopy(copied) if nested else copied
+
+
+def _length(contexts: Any) -> int | None:
+    """How many rows; None for one row alone, or none."""
+    if isinstance(contexts, np.ndarray):
+        return len(contexts) if contexts.ndim > 1 else None
+    return len(contexts) if isinstance(contexts, list) or is_frame(contexts) else None

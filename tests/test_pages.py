@@ -1,0 +1,30 @@
+"""All Python code of the pages runs as printed, page by page, from top to bottom.
+
+```python blocks of a page share their names, and run in an empty folder. What a page needs beforehand stands in a
+comment that readers do not see: <!-- before the code: ... -->. Code of other packages is marked `py`, and not run here.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CODE = re.compile(r"^```python\n(.*?)^```|^<!-- before the code:\n(.*?)^-->", re.DOTALL | re.MULTILINE)
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "docs").rglob("*.md")
+    if not {"_build", "gallery", "api"} & set(path.relative_to(ROOT / "docs").parts)
+    and CODE.search(path.read_text(encoding="utf-8"))
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_on_pages_runs_as_printed(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    names = {"__name__": "__main__"}
+    for found in CODE.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        code = "\n" * line + (found[1] or found[2])  # so that a traceback names the line of the page
+        exec(compile(code, page, "exec"), names)
