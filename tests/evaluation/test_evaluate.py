@@ -250,3 +250,48 @@ def test_the_same_seed_gives_the_same_numbers(log):
         for _ in range(2)
     )
     assert first.as_dict() == second.as_dict()
+
+
+def test_a_handful_of_decisions_is_refused_not_an_error():
+    found = evaluate(shop_log(6, seed=0), ["uniform", "logging"])
+    assert all("not enough evidence" in policy.refusal for policy in found.policies)
+
+
+def test_tiny_probabilities_do_not_overflow(log):
+    frame = log.frame.with_columns(
+        probability=pl.when(pl.int_range(pl.len()) == 3).then(1e-300).otherwise("probability"),
+        probabilities=None,
+    )
+    found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips", "snips"))["uniform"]
+    assert found.diagnostics.effective == pytest.approx(1)
+    assert "not enough evidence" in found.refusal
+
+
+def test_contexts_of_every_shape_reach_the_reward_model():
+    records = list(shop_log(300, seed=0).records())
+    contexts = [
+        {
+            "deep": {"a": 1, "b": {"c": "x"}},
+            "tags": ["red", "new"],
+            "sizes": [1, 2.5],
+            "flag": True,
+            "none": None,
+        },
+        {"deep": {"a": 2}, "tags": [], "sizes": [3], "flag": False},
+        {},
+        {"mixed": 1},
+        {"mixed": "one"},
+    ]
+    for place, record in enumerate(records):
+        record["context"] = contexts[place % len(contexts)]
+        record["arm_contexts"] = [{"price": place % 4}, None, {"price": 1.5, "kind": "hot"}]
+    found = evaluate(DecisionLog.from_records(records), ["uniform"], estimators=("dr",), reward_model=QUICK)
+    assert np.isfinite(found["uniform"]["dr"].value)
+    for record in records:
+        record["context"] = [1.0, None, 3.0]
+        record["arms"] = None
+        record["arm_contexts"] = [[1], [2], [3]]
+    found = evaluate(DecisionLog.from_records(records), ["uniform"], estimators=("dr",), reward_model=QUICK)
+    assert np.isfinite(found["uniform"]["dr"].value)
+    with pytest.raises(LogError, match="does not name its arms"):
+        evaluate(DecisionLog.from_records(records), ["arm:tea"], estimators=("ips",))

@@ -22,8 +22,11 @@ _MOST_CALIBRATED = 100_000
 
 def effective_sample_size(weight: Floats) -> float:
     """(Σ w)² / Σ w²: how many decisions of the target policy itself the weighted ones are worth."""
-    squares = float((weight**2).sum())
-    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
+    largest = float(weight.max(initial=0.0))
+    if largest == 0:
+        return 0.0
+    scaled = weight / largest  # squares of weights near the limits of floats would be infinite
+    return float(scaled.sum()) ** 2 / float((scaled**2).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class WeightDiagnostics:
         n = len(weight)
         if n == 0:
             return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out)
-        error = float(weight.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+        scale = float(weight.max()) or 1.0
+        error = float((weight / scale).std(ddof=1) / np.sqrt(n) * scale) if n > 1 else np.nan
         return cls(
             n,
             effective_sample_size(weight),

@@ -118,6 +118,9 @@ class _Pass:
         wanted = settings.estimators
         if self.summary.sets:
             wanted = self._for_sets(wanted)
+        if self.total < 2 * settings.folds and any(name in WITHOUT_MODEL for name in wanted):
+            # Too few to learn a model from; they are too few for an answer, too, and shall be told so.
+            wanted = tuple(name for name in wanted if name in WITHOUT_MODEL)
         modelled = any(name not in WITHOUT_MODEL for name in wanted)
         model = self._model(codes) if modelled else None
         missing = self._missing()
