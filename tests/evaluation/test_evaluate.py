@@ -295,3 +295,25 @@ def test_contexts_of_every_shape_reach_the_reward_model():
     assert np.isfinite(found["uniform"]["dr"].value)
     with pytest.raises(LogError, match="does not name its arms"):
         evaluate(DecisionLog.from_records(records), ["arm:tea"], estimators=("ips",))
+
+
+def test_decisions_of_great_weight_that_are_still_to_come_are_missed():
+    """Water was never shown: what was found looks even, and the logged probabilities tell that it is not all."""
+    log = shop_log(400, seed=0)
+    lucky = log.frame.filter(pl.col("chosen").list.first() != 2)
+    half = {"half water": lambda context, *_: [0.5, 0, 0.5] if context["hour"] < 12 else [0, 0.5, 0.5]}
+    found = evaluate(DecisionLog.from_frame(lucky), half, estimators=("ips",))["half water"]
+    assert found.diagnostics.effective > 300
+    assert "decisions of great weight are still to come" in found.refusal or "mean weight" in found.refusal
+    blind = DecisionLog.from_frame(lucky.with_columns(probabilities=None))
+    blind_found = evaluate(blind, half, estimators=("ips",))["half water"]
+    assert blind_found.diagnostics.promised is None
+    assert "the mean weight is 0.5" in blind_found.refusal or blind_found.diagnostics.warnings()
+
+
+def test_the_promised_sample_size_is_the_one_found_in_the_long_run(log):
+    found = evaluate(log, {"uniform": "uniform", "by age": by_age}, estimators=("ips",))
+    for policy in found.policies:
+        assert policy.diagnostics.promised == pytest.approx(policy.diagnostics.effective, rel=0.1)
+    modelled = evaluate(log, ["uniform"], estimators=("dr",), reward_model=QUICK)["uniform"].diagnostics
+    assert modelled.promised == pytest.approx(found["uniform"].diagnostics.promised)
