@@ -178,11 +178,16 @@ def main():
 NOTES = [
     "## What to take",
     "",
-    "- Normal intervals are short while few decisions carry the weight, and right from an effective sample size of "
-    "some hundreds on; that is why `evaluate` refuses below 30.",
-    "- The studentised bootstrap follows skewed weights better than the normal interval where the log is small.",
-    "- Time-uniform intervals hold at all times at once, so each single look holds far more often than 95 %: that is "
-    "the price of looking whenever you like, and they are longer.",
+    "- Just above the limit of 30 intervals are still too short: the few logs of 1,000 decisions with weights up to 50 "
+    "that are answered hold the truth in 86 to 92 %. At an effective sample size of some 80 to 300 it is 92 to 97 %.",
+    "- The studentised bootstrap is better than the normal interval on small logs with even weights, and not on skewed "
+    "ones, where it is longer and for SNIPS and DR holds the truth less often up to 300 decisions.",
+    "- Time-uniform intervals hold at all times at once, so each single look holds far more often than 95 %; they are "
+    "two to three times as long.",
+    "- An effective sample size below 30 was the only reason to refuse when these logs were first drawn. It answered "
+    "16 % of the skewed logs of 100 decisions, and of those the IPS interval held the truth in 5 %: decisions of great "
+    "weight had not come yet. The other two reasons (what the logged probabilities promise, and the mean weight) were "
+    "added after that was seen, and are shown here on the same logs; on others they are not measured yet.",
     "",
 ]
 

@@ -39,9 +39,9 @@ def reference(store, row, since, step):
         about = store.about(row.id, [entry.decision])[entry.decision]
         if not entry.body:
             continue
-        arm = store.rows(
-            "SELECT arm FROM entries WHERE bandit = ? AND place = ?", (row.id, entry.place)
-        )[0][0]
+        arm = store.rows("SELECT arm FROM entries WHERE bandit = ? AND place = ?", (row.id, entry.place))[0][
+            0
+        ]
         value, _ = outcome(about)
         due = entry.due or next((each.due for each in about if each.kind == "activation"), None)
         over = due is not None and due <= row.closed_until
