@@ -34,6 +34,7 @@ from treebandit.oracles import ShortestPath as ShortestPath
 from treebandit.oracles import TopK as TopK
 from treebandit.oracles import best_arm as best_arm
 from treebandit.saving import load as load
+from treebandit.trees.cross_validated import CrossValidatedTrees as CrossValidatedTrees
 from treebandit.trees.forest import Forest as Forest
 from treebandit.trees.forest import TreeLearner as TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest as HistogramForest
