@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from treebandit.service.config import BanditConfig
@@ -68,7 +69,7 @@ def _collapsed(cells: Sequence[Cell], buckets: int) -> Iterable[Alert]:
     by: dict[str, list[Cell]] = {}
     for each in cells:
         by.setdefault(each.arm, []).append(each)
-    starts = buckets // 2, buckets - buckets // 4
+    starts = _parts(cells, buckets)
     totals = [_shown(cells, 0, starts[0]), _shown(cells, starts[1], buckets)]
     for arm, own in sorted(by.items()):
         before = summed(c for c in own if c.bucket < starts[0])
@@ -86,6 +87,17 @@ def _collapsed(cells: Sequence[Cell], buckets: int) -> Iterable[Alert]:
             if shares[0] >= 0.25 and shares[1] <= 0.03:
                 says = f"The arm {arm} was shown in {shares[0]:.0%} of decisions, and now in {shares[1]:.0%}."
                 yield Alert("arm", says, "Nothing, if others have become better; else look at its rewards.")
+
+
+def _parts(cells: Sequence[Cell], buckets: int) -> tuple[int, int]:
+    """The buckets that end the older half of all settled decisions, and begin their newest quarter."""
+    counts = [0] * buckets
+    for each in cells:
+        counts[each.bucket] += each.settled
+    upto = list(accumulate(counts))
+    half = next((i for i, n in enumerate(upto) if 2 * n >= upto[-1]), 0) + 1
+    quarter = next((i for i, n in enumerate(upto) if 4 * n >= 3 * upto[-1]), 0)
+    return half, max(half, quarter)
 
 
 def _shown(cells: Iterable[Cell], start: int, end: int) -> int:

@@ -54,7 +54,7 @@ def mean(sums: Sums, *, least: int = 2) -> Mean:
     """A mean with its interval, where there are enough rewards for one."""
     if not sums.count:
         return Mean(0)
-    if sums.count < least:
+    if sums.count < least or not sums.error:  # a few equal ones do not mean that all are
         return Mean(sums.count, sums.mean)
     half = WIDTH * sums.error
     return Mean(sums.count, sums.mean, sums.mean - half, sums.mean + half)
@@ -113,14 +113,17 @@ def _missing(count: int, difference: float, error: float) -> int | None:
 
 
 def points(cells: Sequence[Cell], since: int, step: int, buckets: int) -> list[Point]:
-    """Mean rewards over time."""
+    """Mean rewards over time, in spans so long that most have enough rewards for an interval."""
+    sides = [sum(c.settled for c in cells if c.holdout is holdout) for holdout in (False, True)]
+    fewest = min((count for count in sides if count), default=0)
+    wide = next(size for size in (1, 2, 3, 4, 6) if size == 6 or fewest * size >= LEAST * buckets)
     by: dict[tuple[int, bool], list[Cell]] = {}
     for each in cells:
-        by.setdefault((each.bucket, each.holdout), []).append(each)
+        by.setdefault((each.bucket // wide, each.holdout), []).append(each)
     found = []
-    for bucket in range(buckets):
-        sides = (mean(summed(by.get((bucket, holdout), ())), least=5) for holdout in (False, True))
-        found.append(Point(iso(since + bucket * step), *sides))
+    for bucket in range(-(-buckets // wide)):
+        means = [mean(summed(by.get((bucket, holdout), ())), least=10) for holdout in (False, True)]
+        found.append(Point(iso(since + round((bucket + 0.5) * wide * step)), *means))
     return found
 
 

@@ -34,7 +34,7 @@ export const seconds = (value) => {
 const ticks = (low, high, count) => {
   const rough = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((each) => each * power >= rough);
+  const step = power * [1, 2, 2.5, 5, 10].find((each) => each * power >= rough * 0.999);
   const found = [];
   for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) found.push(at);
   return found;
@@ -43,7 +43,7 @@ const ticks = (low, high, count) => {
 const clock = (moment, span) => {
   const date = new Date(moment);
   if (span > 2 * 86400e3) return date.toLocaleDateString(undefined, { month: "short", day: "numeric" });
-  const parts = { hour: "2-digit", minute: "2-digit" };
+  const parts = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
   return date.toLocaleTimeString(undefined, span < 600e3 ? { ...parts, second: "2-digit" } : parts);
 };
 

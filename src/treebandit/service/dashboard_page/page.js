@@ -22,7 +22,7 @@ const only = (id) => { for (const each of ["ask", "empty", "board"]) at(each).hi
 const complain = (text) => { at("trouble").hidden = !text; at("trouble").textContent = text; };
 
 const choose = (name) => {
-  if (state.bandit !== name) state.answer = null;
+  if (state.bandit !== name) state.answer = state.others = null;
   state.bandit = name;
   history.replaceState(null, "", `#${encodeURIComponent(name)}`);
   look();
@@ -126,10 +126,9 @@ const board = (answer) => {
   const side = (which) => answer.rewards.map((each) => ({ time: Date.parse(each.time), value: each[which].mean, low: each[which].low, high: each[which].high }));
   const series = [{ kind: "policy", name: "bandit", points: side("policy") }, { kind: "holdout", name: "holdout", points: side("holdout") }];
   lines(at("rewards"), series.filter((each) => each.points.some((p) => p.value !== null)), { times, label: "mean reward per decision over time", height: 230 });
-  const moments = answer.rewards.map((each) => Date.parse(each.time));
   if (answer.arms.length) {
     areas(at("arms"), answer.arms.map((arm, i) => ({
-      kind: `c${arm.other ? 8 : i}`, name: arm.arm, text: percent(arm.share), points: arm.shares.map((value, j) => ({ time: moments[j], value })),
+      kind: `c${arm.other ? 8 : i}`, name: arm.arm, text: percent(arm.share), points: arm.shares.map((value, j) => ({ time: times[0] + (j * (times[1] - times[0])) / (arm.shares.length - 1), value })),
     })), { times, label: "share of each arm in %" });
   } else nothing(at("arms"), "The holdout has made all decisions so far.");
   others(answer.others);
@@ -151,12 +150,16 @@ const board = (answer) => {
 };
 
 const others = (told) => {
+  if (JSON.stringify(told) === state.others) return;  // they change seldom, and somebody may be reading the reasons
+  state.others = JSON.stringify(told);
   at("others-note").textContent = told.decisions ? `Per decision, with 95 % interval, from the newest ${told.decisions.toLocaleString("en")} decisions.` : "";
   if (!told.policies.length) return nothing(at("others"), told.problem ?? "Nothing to show yet.");
   const mark = told.policies.find((each) => each.policy === "what was done")?.value ?? null;
   const known = told.policies.filter((each) => each.value !== null);
   rows(at("others"), known.map((each) => ({ name: each.policy, value: each.value, low: each.low, high: each.high, text: format(each.value), kind: each.policy === "what was done" ? "policy" : "holdout" })), { label: "off-policy estimates", mark });
-  for (const each of told.policies.filter((one) => one.value === null)) at("others").append(make("p", { class: "note" }, `${each.policy}: ${each.refusal}`));
+  for (const each of told.policies.filter((one) => one.value === null)) {
+    at("others").append(make("details", { class: "note" }, make("summary", {}, `${each.policy}: not enough evidence`), each.refusal));
+  }
 };
 
 const exploration = (answer, times) => {
@@ -189,6 +192,6 @@ at("ask").addEventListener("submit", (event) => {
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
 let resized = null;
-addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => state.answer && show(), 150); });
+addEventListener("resize", () => { clearTimeout(resized); state.others = null; resized = setTimeout(() => state.answer && show(), 150); });
 if ([...at("span").options].some((each) => each.value === stored("treebandit-span"))) at("span").value = stored("treebandit-span");
 look();
