@@ -21,6 +21,11 @@ COMMANDS = (
     ("roads",),
     ("roads", "record"),
     ("roads", "lust"),
+    ("serve",),
+    ("keys",),
+    ("keys", "add"),
+    ("keys", "list"),
+    ("keys", "remove"),
     ("warm-up",),
 )
 

@@ -34,6 +34,9 @@ from treebandit.oracles import ShortestPath as ShortestPath
 from treebandit.oracles import TopK as TopK
 from treebandit.oracles import best_arm as best_arm
 from treebandit.saving import load as load
+from treebandit.service.client import AsyncClient as AsyncClient
+from treebandit.service.client import Client as Client
+from treebandit.service.client import Decided as Decided
 from treebandit.trees.cross_validated import CrossValidatedTrees as CrossValidatedTrees
 from treebandit.trees.forest import Forest as Forest
 from treebandit.trees.forest import TreeLearner as TreeLearner

@@ -94,6 +94,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "reports.summary": "Results as_json read_results summarise",
         "reports.terminal": "print_table",
         "saving": "load",
+        "service.client": "AsyncClient Client Decided",
         "trees.forest": "Forest TreeLearner",
         "trees.leaf_statistics": "LeafStatistics",
         "trees.regressor": "TreeEnsembleRegressor",
