@@ -8,6 +8,7 @@ import pytest
 from treebandit import agents, environments, trees
 from treebandit.agents import LinUCB
 from treebandit.checks import check_agent, check_environment, check_tree_learner
+from treebandit.evaluation import shop_log
 from treebandit.registry import registered
 from treebandit.trees import ExtraTrees, HistogramForest, LightGBMTrees, RandomForestTrees, XGBoostTrees
 
@@ -58,6 +59,10 @@ ENVIRONMENTS = {
         lambda kind: kind(environments.DescribedArms(slots=2, seed=1), batch=1),
     ],
     "DescribedArms": [lambda kind: kind(), lambda kind: kind(30, offered=8, slots=3, rewards="continuous")],
+    "Logged": [
+        lambda kind: kind(shop_log(400, seed=1), seed=1),
+        lambda kind: kind(shop_log(400, policy="uniform", seed=1), seed=2),
+    ],
     "Navigation": [
         lambda kind: kind("B2", "K3", roads="small-town"),
         lambda kind: kind(
@@ -74,10 +79,9 @@ ENVIRONMENTS = {
 LEARNERS = {
     "DecisionTreeTrees": [({}, ("counts",)), ({"min_samples_leaf": 2, "max_depth": 3}, ())],
     "ExtraTrees": [({"n_trees": 13}, ()), ({"n_trees": 5, "bootstrap": True, "max_features": 1}, ())],
-    "HistogramBoosting": [({"n_trees": 13}, ()), ({"n_trees": 7, "max_depth": None, "subsample": 0.7}, ())],
     "HistogramForest": [
         ({"n_trees": 13}, ()),
-        ({"n_trees": 13, "bootstrap": False, "subsample": 0.8, "blind_share": 0.5}, ()),
+        ({"n_trees": 13, "bootstrap": False, "subsample": 0.8}, ()),
         ({"n_trees": 1, "max_depth": None, "max_features": 1, "bins": 5}, ()),
     ],
     "LightGBMTrees": [({"n_trees": 13}, ()), ({"n_trees": 13, "mode": "forest"}, ())],

@@ -6,10 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from treebandit.errors import DecideOnlyError
 from treebandit.experiments import load_study
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMANDS = ((), ("run",), ("report",), ("data",), ("roads",), ("roads", "record"), ("warm-up",))
+COMMANDS = (
+    (),
+    ("run",),
+    ("report",),
+    ("evaluate",),
+    ("data",),
+    ("roads",),
+    ("roads", "record"),
+    ("warm-up",),
+)
 
 
 def command_line():
@@ -18,6 +30,7 @@ def command_line():
     code = "import sys; sys.argv[0] = 'treebandit'; from treebandit.cli import main; main()"
     environment = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"}
     environment.pop("TREEBANDIT_ROADS", None)
+    environment.pop("TREEBANDIT_LOGS", None)
     for command in COMMANDS:
         shown = subprocess.run(
             [sys.executable, "-c", code, *command, "--help"],
@@ -47,6 +60,31 @@ def test_the_study_on_the_experiments_page_can_be_run(tmp_path, monkeypatch):
     (tmp_path / "varied.toml").write_text(whole[: whole.rindex("[[agents]]")] + vary)
     depths = {run.agent["trees"]["max_depth"] for run in load_study(tmp_path / "varied.toml").runs()}
     assert depths == {2, 4, 6, 8, 10, "unlimited"}
+
+
+def test_the_code_on_the_inputs_page_does_what_it_says(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "inputs.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 4
+    for block in blocks:
+        exec(compile(block, "inputs.md", "exec"), {})
+        said = [line.removesuffix(" ...") for line in re.findall(r"print\(error\)  # (.*)", block)]
+        printed = capsys.readouterr().out.splitlines()
+        assert len(printed) == len(said)
+        assert all(line.startswith(start) for line, start in zip(printed, said, strict=True))
+
+
+def test_the_code_on_the_page_on_probabilities_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names, page = {}, (DOCS / "probabilities.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "probabilities.md", "exec"), names)
+    decision, pair = names["decision"], names["page"]
+    assert (decision.id, decision.arm) == ("visit 201", "coffee")
+    assert decision.probability == decision.probabilities[decision.row] > 0.9
+    assert abs(pair.probabilities.sum() - 2.0) < 1e-12
+    assert 0.0 < pair.probability <= 1.0
+    with pytest.raises(DecideOnlyError):
+        names["server"].learn(decision, 1.0)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,16 @@ import pytest
 import treebandit
 from treebandit import errors, registry
 
-SUBPACKAGES = ("agents", "checks", "datasets", "environments", "experiments", "reports", "trees")
+SUBPACKAGES = (
+    "agents",
+    "checks",
+    "datasets",
+    "environments",
+    "evaluation",
+    "experiments",
+    "reports",
+    "trees",
+)
 PACKAGES = ("treebandit", *(f"treebandit.{each}" for each in SUBPACKAGES))
 
 
@@ -92,6 +101,15 @@ def test_every_error_is_in_the_tree_of_the_docstring_and_exported():
     for name in classes:
         assert name in errors.__doc__
         assert issubclass(getattr(errors, name), errors.TreebanditError)
+
+
+def test_no_public_name_is_that_of_a_module_beside_it():
+    """Python would set the module in place of the object as soon as somebody imports it."""
+    for package in (None, *registry._APART):
+        name = "treebandit" + (f".{package}" if package else "")
+        folder = Path(treebandit.__file__).parent / (package or "")
+        modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+        assert not modules & set(registry.public_names(name))
 
 
 def test_no_module_is_longer_than_400_lines():

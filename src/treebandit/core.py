@@ -257,6 +257,8 @@ class EnvironmentExtras(Protocol):
     columns: Columns
     #: The unit of rewards and regret, such as "s".
     unit: str
+    #: How the rounds were used, in a few words; printed with the agent's note.
+    note: str
 
     def final_candidates(self) -> Candidates:
         """Rows whose rewards the agent is asked to estimate after the last round."""

@@ -16,6 +16,8 @@ TreebanditError
 ├── SavedFileError             a saved agent or a record is damaged, foreign or of a newer format
 │   └── DamagedRecordError     a record cannot be read, or is not what was written
 ├── DataError                  a data file is damaged, or a column of it is missing or wrong
+│   └── LogError               a decision log cannot be read, or a row of it cannot be true
+├── EvidenceError              a log does not hold enough evidence for what was asked
 ├── StudyError                 a study file cannot be read, or names what does not exist
 ├── CheckError                 a contract of `treebandit.checks` is broken (also an AssertionError)
 └── RoadsError                 a road network cannot be read or recorded
@@ -32,7 +34,9 @@ __all__ = [
     "DataError",
     "DecideOnlyError",
     "DescriptionError",
+    "EvidenceError",
     "InputError",
+    "LogError",
     "MissingExtraError",
     "NoEstimateError",
     "NoFeasibleChoiceError",
@@ -117,6 +121,14 @@ class DamagedRecordError(SavedFileError):
 
 class DataError(TreebanditError):
     """A data file is damaged, or a column of it is missing or wrong."""
+
+
+class LogError(DataError):
+    """A decision log cannot be read, or a row of it cannot be true."""
+
+
+class EvidenceError(TreebanditError):
+    """A log does not hold enough evidence for what was asked; the message says what log would."""
 
 
 class StudyError(TreebanditError):

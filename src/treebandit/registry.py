@@ -35,7 +35,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "agents.tree_ensemble": "TETS TEUCB",
     },
     "tree learner": {
-        "trees.histogram_forest": "HistogramBoosting HistogramForest",
+        "trees.histogram_forest": "HistogramForest",
         "trees.lightgbm_trees": "LightGBMTrees",
         "trees.sklearn_trees": "DecisionTreeTrees ExtraTrees RandomForestTrees",
         "trees.xgboost_trees": "XGBoostTrees",
@@ -43,6 +43,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     "environment": {
         "environments.classification": "Classification",
         "environments.delayed": "Delayed",
+        "environments.logged": "Logged",
         "environments.navigation": "Navigation",
         "environments.synthetic": "DescribedArms Synthetic",
     },
@@ -58,12 +59,30 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "core": "Agent Candidates Columns Decision Environment Estimate Feedback Oracle Outcome Round play_round",
         "datasets.catalogue": "CATALOGUE DataSet load",
         "datasets.labelled": "LabelledTable read_labelled",
+        "evaluation.converters.frames": "from_columns to_columns",
+        "evaluation.converters.open_bandit": "read_open_bandit write_open_bandit",
+        "evaluation.converters.vw_json": "read_dsjson write_dsjson",
+        "evaluation.converters.vw_text": "read_vw_text write_vw_text",
+        "evaluation.decisions": "log_decisions warm_start",
+        "evaluation.diagnostics": "LogDiagnostics WeightDiagnostics effective_sample_size",
+        "evaluation.estimators": "ESTIMATORS Sample Tuning contributions",
+        "evaluation.generated": "shop_log shop_value",
+        "evaluation.intervals": "Interval bootstrap normal sequence time_uniform",
+        "evaluation.log": "DecisionLog",
+        "evaluation.off_policy": "evaluate",
+        "evaluation.opening": "open_log",
+        "evaluation.policies": "AgentPolicy ArmPolicy FunctionPolicy LoggingPolicy TargetPolicy UniformPolicy",
+        "evaluation.replayed": "Replayed replay",
+        "evaluation.results": "Estimated Evaluation PolicyValue difference_between_logs",
+        "evaluation.settings": "Settings",
         "experiments.execution": "execute",
         "experiments.progress": "ProgressEvent",
         "experiments.records": "RunRecord load_plan load_records load_runs read_record write_record",
         "experiments.run": "play",
         "experiments.spec": "RunSpec Study",
         "experiments.study_file": "load_study shipped_studies",
+        "reports.evaluation_page": "write_evaluation_page",
+        "reports.evaluation_terminal": "print_evaluation",
         "reports.figures": "write_figures",
         "reports.markdown": "as_markdown",
         "reports.page": "write_page",
@@ -78,7 +97,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     },
 }
 #: Names of these packages are asked for there, not in `treebandit` itself.
-_APART = ("datasets", "environments", "experiments", "reports")
+_APART = ("datasets", "environments", "evaluation", "experiments", "reports")
 
 Exports = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
 #: Classes of one's own: by themselves, or by the name that a description has for them.

@@ -1,3 +1,5 @@
+from unittest import mock
+
 import numpy as np
 import pytest
 from playing import play
@@ -6,6 +8,7 @@ import treebandit
 from treebandit import Bandit, Candidates, Columns, play_round
 from treebandit.environments import Classification, DescribedArms, Synthetic
 from treebandit.errors import ParameterError
+from treebandit.models import blend_kernels
 from treebandit.oracles import TopK
 
 
@@ -115,7 +118,7 @@ def played(problem, rounds=400, **arguments):
 
 
 @pytest.mark.parametrize("boost", [True, False])
-@pytest.mark.parametrize("shortfall", [0.0, 3.0])
+@pytest.mark.parametrize("shortfall", [0.0, 0.9, 3.0])
 def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
     agent, candidates = played("linear", exploration=0.0, boost=boost, standardise=False)
     features, leverage = agent.model.encoder.look_up(candidates.contexts, candidates.arms)
@@ -128,20 +131,29 @@ def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
     blend = (1.0 - w) * forest + w * features[:, -1]
     np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)
     bonus = 0.5 * encoder.bonus * np.sqrt(leverage / (1.0 + leverage))
-    if shortfall:  # rows that pay far more than these candidates raise the mean reward
-        encoder.boost = lambda best: shortfall**2
-        bonus = bonus * (shortfall**2 if boost else 1.0)
-    np.testing.assert_allclose(agent.score(candidates), blend + bonus)
+    scored = agent.score(candidates)
+    if shortfall:
+        sd = encoder.ridge.reward_sd
+        moments = property(lambda ridge: (blend.max() + shortfall * sd, sd))
+        with mock.patch.object(type(encoder.ridge), "reward_moments", moments):
+            scored = agent.score(candidates)
+        bonus = bonus * (shortfall**2 if boost and shortfall > 1.0 else 1.0)
+    np.testing.assert_allclose(scored, blend + bonus)
 
 
-def test_a_round_that_seems_lost_is_explored_more():
-    agent, _ = played("linear", rounds=60)
-    encoder, rewards = agent.model.encoder, agent.model.history.rewards
-    mean, sd = encoder.ridge.reward_mean, encoder.ridge.reward_sd
-    assert (mean, sd) == pytest.approx((0.0, 1.0), abs=0.3)  # standardised
-    assert len(rewards) == 60
-    assert encoder.boost(mean - 0.9 * sd) == 1.0
-    assert encoder.boost(mean - 3.0 * sd) == pytest.approx(9.0)
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_many_draws_are_blended_like_one(layout):
+    random = np.random.default_rng(0)
+    samples, features = random.normal(size=(40, 3)), random.normal(size=(3, 5)).astype(np.float32)
+    leverage, rewards = random.random(3), (1.0, 0.4)
+    expected = samples + 0.3 * (features[:, -1] - samples)
+    missed = (rewards[0] - expected.max(axis=1)) / rewards[1]
+    more = np.where(missed > 1.0, missed**2, 1.0)
+    assert 0 < (missed > 1.0).sum() < 40
+    expected += 0.7 * more[:, None] * np.sqrt(leverage / (1.0 + leverage))
+    scores = np.array(samples, order=layout)
+    blend_kernels.explore(scores, features, leverage, 0.3, 0.7, rewards)
+    np.testing.assert_allclose(scores, expected)
 
 
 def test_the_weight_is_what_would_have_been_best():

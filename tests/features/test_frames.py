@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from treebandit.core import Columns
 from treebandit.errors import InputError, SavedFileError, ShapeError
-from treebandit.features.frames import FrameEncoder, is_frame, is_series
+from treebandit.features.frame_encoder import FrameEncoder
+from treebandit.features.frames import is_frame, is_series
 
 NAN = math.nan
 LIBRARIES = [pd.DataFrame, pl.DataFrame]
@@ -218,17 +219,25 @@ def test_json_tells_types_apart():
     )
 
 
+def saved(*columns):
+    return {"columns": [{"name": "a", "closed": False, **column} for column in columns], "shapes": {}}
+
+
 @pytest.mark.parametrize(
     "values",
     [
         3,
         [3],
-        [{"name": "a"}],
-        [{"name": 3, "categories": None}],
-        [{"name": "a", "categories": [None]}],
-        [{"name": "a", "categories": ["x", "x"]}],
-        [{"name": "a", "categories": ["x", 1]}],
-        [{"name": "a", "categories": None}, {"name": "a", "categories": None}],
+        {"columns": [3], "shapes": {}},
+        {"columns": [{"name": "a", "categories": None}], "shapes": {}},
+        {"columns": []},
+        saved({}),
+        saved({"categories": None, "closed": 1}),
+        saved({"name": 3, "categories": None}),
+        saved({"categories": [None]}),
+        saved({"categories": ["x", "x"]}),
+        saved({"categories": ["x", 1]}),
+        saved({"categories": None}, {"categories": None}),
     ],
 )
 def test_foreign_json_is_refused(values):
@@ -449,7 +458,7 @@ def test_first_dicts_tell_the_types():
         ([{("a",): 1}], InputError, "a column is named"),
         ([{1: 1, "1": 2}], ShapeError, "each its own name"),
         ([{"a": None}], InputError, "give NaN for a missing number"),
-        ([{"a": [1, 2]}], InputError, "'a' holds values of type list"),
+        ([{"a": [1, "x"]}], InputError, "'a' holds text"),
         ([{"a": b"x"}], InputError, "'a' holds values of type bytes"),
         ([{"a": 1}, {"a": "x"}], InputError, "'x' in row 1"),
     ],

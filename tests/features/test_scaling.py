@@ -165,3 +165,24 @@ def test_a_standardiser_is_replaced_and_restored():
     ):
         with pytest.raises(SavedFileError, match="numbers|moments"):
             Standardiser.restored({**seen.state(), **wrong}, 2)
+
+
+def test_columns_added_later_have_units_of_their_own():
+    columns = Columns((0, 0, 0, 3))
+    units = ColumnUnits.none(Columns.numeric(2))
+    values = np.column_stack([np.arange(70.0), 1.7e9 + np.arange(70.0)])
+    units = units.learned(values, Columns.numeric(2))
+    assert units.fixed
+    wide = units.widened(columns)
+    assert (len(wide), wide.fixed) == (4, False)
+    np.testing.assert_array_equal(wide.offset, [*units.offset, np.nan, 0.0])
+    row = np.array([[3.0, 1.7e9 + 5.0, 1.8e9 + 7.0, 2.0]])
+    after = wide.learned(row, columns)
+    np.testing.assert_array_equal(after.narrow(row, columns), [[3.0, 5.0, 0.0, 2.0]])
+    # Only the new column is watched: what the others may have in common was told when they were new.
+    close = np.tile([3.0, 1.7e9, 1.0, 2.0], (20, 1))
+    close[:, 1:3] += 1e-9 * np.arange(20)[:, None]
+    for line in close[:8]:
+        wide = wide.learned(line[None], columns)
+    with pytest.raises(InputError, match="column 2 differs only in digits"):
+        wide.learned(close[8:], columns)

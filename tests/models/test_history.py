@@ -82,3 +82,14 @@ def test_other_schedules():
 def test_an_unknown_schedule_says_what_can_be_written(text):
     with pytest.raises(ParameterError, match="'8 ln t', 'every 100' or 'never'"):
         Schedule.parse(text)
+
+
+def test_columns_added_later_are_missing_in_earlier_rows():
+    history = History()
+    for k, d in enumerate((2, 2, 4, 5)):
+        before, length = history, len(history)
+        history = history.appended(rows(3, d=d, start=100 * k), np.full(3, float(k)))
+        assert len(before) == length
+    assert history.contexts.shape == (12, 5)
+    assert np.isnan(history.contexts).sum(axis=1).tolist() == [3] * 6 + [1] * 3 + [0] * 3
+    np.testing.assert_array_equal(history.contexts[6:9, :4], rows(3, d=4, start=200).contexts)

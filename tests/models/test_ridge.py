@@ -360,3 +360,56 @@ def test_estimates_shift_with_the_rewards(kind):
     asked = Candidates(mixed_rows(6, random), np.arange(6) % 4, MIXED)
     np.testing.assert_allclose(shifted.estimate(asked).mean - 1e9, plain.estimate(asked).mean, atol=1e-6)
     np.testing.assert_allclose(shifted.estimate(asked).variance, plain.estimate(asked).variance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [1, 7])
+def test_columns_added_later_are_as_if_they_had_been_missing_before(kind, batch):
+    random = np.random.default_rng(3)
+    n, wide = 120, Columns((0, 3, 0, 2, 0, 4, 0))
+    contexts = np.column_stack(
+        [
+            mixed_rows(n, random),
+            random.normal(900.0, 50.0, n),
+            random.integers(4, size=n),
+            random.integers(2, size=n),
+        ]
+    ).astype(np.float32)
+    arms, rewards = random.integers(3, size=n) * 7, random.normal(size=n) + 0.01 * contexts[:, 4]
+    late = {49: 4, 77: 6}  # rows after which the first so many columns are there
+    contexts[:49, 4:], contexts[49:77, 6:] = np.nan, np.nan
+    grown, whole = kind(), kind()
+    starts = sorted({*range(0, n, batch), *late})
+    for start, stop in zip(starts, [*starts[1:], n], strict=True):
+        width = 4 if start < 49 else 6 if start < 77 else 7
+        for model, d in ((grown, width), (whole, 7)):
+            rows = Candidates(contexts[start:stop, :d].copy(), arms[start:stop], Columns(wide.categories[:d]))
+            model.learn(rows, rewards[start:stop])
+        if start in (48, 70):
+            # Columns that were not learned yet are left out.
+            asked = Candidates(contexts[:5], arms[:5], wide)
+            cut = Candidates(contexts[:5, :width].copy(), arms[:5], Columns(wide.categories[:width]))
+            np.testing.assert_array_equal(grown.estimate(asked).mean, grown.estimate(cut).mean)
+            draws = [grown.sample(each, 3, np.random.default_rng(0)) for each in (asked, cut)]
+            np.testing.assert_array_equal(*draws)
+    restored = kind()
+    restored.restore(grown.state())
+    asked = Candidates(contexts[-20:], np.append(arms[-20:-1], 99), wide)
+    expected = whole.estimate(asked)
+    for model in (grown, restored):
+        found = model.estimate(asked)
+        np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-9)
+        np.testing.assert_allclose(found.variance, expected.variance, rtol=1e-9)
+
+
+def test_rows_without_a_late_number_count_as_its_first_value():
+    random = np.random.default_rng(0)
+    model = Ridge()
+    early = random.normal(size=(200, 1)).astype(np.float32)
+    model.learn(Candidates(early, None, Columns.numeric(1)), np.zeros(200))
+    late = np.column_stack([random.normal(size=200), random.normal(1e4, 10.0, 200)]).astype(np.float32)
+    for row in late:
+        model.learn(Candidates(row[None], None, Columns.numeric(2)), np.array([(row[1] - 1e4) / 10.0]))
+    asked = np.array([[0.0, 1e4 - 10.0], [0.0, 1e4 + 10.0]], np.float32)
+    low, high = model.estimate(Candidates(asked, None, Columns.numeric(2))).mean
+    assert high - low == pytest.approx(2.0, rel=0.3)

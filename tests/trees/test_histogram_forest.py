@@ -7,12 +7,24 @@ from hypothesis import strategies as st
 from trees.library import tables
 
 from treebandit.errors import ParameterError
-from treebandit.trees import HistogramBoosting, HistogramForest, LeafStatistics, RandomForestTrees
-from treebandit.trees.bins import BinnedFeatures
-from treebandit.trees.histogram_forest import _Growth
+from treebandit.trees import HistogramForest, LeafStatistics, RandomForestTrees
+from treebandit.trees.bins import Bins
+from treebandit.trees.forest import GroupedTreeLearner, TreeLearner
+from treebandit.trees.grower import NODE, Limits, Sample, grow_tree, means, most_nodes, workspace
+
+NO_ROW = np.empty(0, np.uint8)
 
 
-def worth(right, targets, weights):
+def grown(bins, codes, sample, follow=NO_ROW, **limits):
+    """The nodes of one tree."""
+    groups = np.arange(codes.shape[1])
+    limits = Limits(**{"max_depth": 4, "min_leaf": 2, "tried": len(groups), "groups": groups, **limits})
+    table = bins.table(codes)
+    nodes = np.empty(most_nodes(table, limits), NODE)
+    return nodes[: grow_tree(table, sample, limits, follow, nodes, workspace(table, limits))]
+
+
+def gain(right, targets, weights):
     """What a split leaves explained, or -inf where a side has too few rows."""
     if min(right.sum(), (~right).sum()) < 2:
         return -np.inf
@@ -29,72 +41,97 @@ def all_splits(features):
             yield column >= value
 
 
-def goes_right(growth, features, split):
-    group, cut, missing_left = split
-    columns, thresholds = growth.binned.thresholds(np.array([group]), np.array([cut]))
+def goes_right(bins, features, node):
+    columns, thresholds, missing_left = bins.thresholds(node[None])
     column = features[:, columns[0]]
-    return np.where(np.isnan(column), not missing_left, column >= thresholds[0])
+    return np.where(np.isnan(column), not missing_left[0], column >= thresholds[0])
 
 
-@settings(deadline=None, max_examples=60)
-@given(tables(max_rows=40), st.integers(0, 2**32 - 1), st.booleans())
-def test_each_split_is_the_best_one(table, seed, bagged):
-    random = np.random.default_rng(seed)
-    features, n = table.features, len(table.targets)
-    targets = table.targets - table.targets.mean()
-    weights = np.bincount(random.integers(0, n, n), minlength=n) if bagged else np.ones(n)
-    weights = weights.astype(np.int32)
-    growth = _Growth(HistogramForest(max_depth=4, max_features=1.0), features)
-    growth.grow(targets, weights, growth.groups, seed=seed)
-    children, splits, values = growth._trees[0]
-    todo = [(0, np.flatnonzero(weights), 0)]
-    while todo:
-        node, rows, depth = todo.pop()
-        x, y, w = features[rows], targets[rows], weights[rows]
-        assert values[node] == pytest.approx((w * y).sum() / w.sum(), abs=1e-9)
-        best = max((worth(right, y, w) for right in all_splits(x)), default=-np.inf)
-        if children[node, 0] < 0:
-            assert depth == 4 or best == -np.inf or np.ptp(y) < 1e-5
-            continue
-        right = goes_right(growth, x, splits[node])
-        assert worth(right, y, w) == pytest.approx(best, rel=1e-6, abs=1e-9)
-        todo += [(children[node, 0], rows[~right], depth + 1), (children[node, 1], rows[right], depth + 1)]
-
-
-@settings(deadline=None, max_examples=60)
-@given(tables(), st.integers(2, 9))
-def test_bins_and_thresholds_part_the_rows_alike(table, most_bins):
-    binned = BinnedFeatures.of(table.features, most_bins)
-    for group, codes in enumerate(binned.codes):
-        width = binned.widths[group]
-        assert width <= most_bins
-        for cut in range(1, width):
-            columns, thresholds = binned.thresholds(np.array([group]), np.array([cut]))
-            column = table.features[:, columns[0]]
-            known = ~np.isnan(column)
-            by_code = codes == cut if binned.singles[group] else codes >= cut
-            assert ((column >= thresholds[0]) == by_code)[known].all()
-            assert (codes[~known] == width).all()
-
-
-def test_bins_of_many_values_are_of_about_equal_weight():
-    column = np.random.default_rng(0).standard_exponential((10_000, 1)).astype(np.float32)
-    codes = BinnedFeatures.of(column, 64).codes[0]
-    assert np.bincount(codes).tolist() == pytest.approx([10_000 / 64] * 64, abs=1.01)
-
-
-def test_every_row_counts_when_columns_are_cut():
-    """Cut by every second of 40,000 rows, a column that alternates would be constant, and a rare value lost."""
-    column = np.tile([0, 1], 20_000).astype(np.float32)
-    column[12_345] = 7
-    binned = BinnedFeatures.of(column[:, None], 64)
-    assert [np.unique(column[binned.codes[0] == code]).tolist() for code in range(3)] == [[0], [1], [7]]
-    forest = HistogramForest(n_trees=5).fit(column[:, None], column.astype(float), seed=0)
-    assert forest.predict(np.array([[0], [1]], np.float32)) == pytest.approx([0, 1], abs=0.01)
+@st.composite
+def samples(draw, max_rows):
+    """A table, once or many times over so that large nodes come about, and how often each row counts."""
+    table = draw(tables(max_rows=max_rows))
+    times = draw(st.sampled_from([1, 1, 8]))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    features, targets = np.tile(table.features, (times, 1)), np.tile(table.targets, times)
+    targets = targets + (0.1 * random.standard_normal(len(targets)) if times > 1 else 0.0)
+    n = len(targets)
+    weights = np.bincount(random.integers(0, n, n), minlength=n) if draw(st.booleans()) else np.ones(n)
+    return features, Sample(targets - targets.mean(), weights.astype(np.int32), n)
 
 
 def one_hot(codes, width):
     return (codes[:, None] == np.arange(width)).astype(np.float32)
+
+
+@settings(deadline=None, max_examples=100)
+@given(samples(max_rows=40), st.integers(0, 2**32 - 1), st.sampled_from([0, 2, 6]))
+def test_each_split_is_the_best_one(table, seed, categories):
+    """Numbers and a category's one-hot columns, weighted rows, nodes with and without a histogram to subtract from."""
+    features, sample = table
+    group = ()
+    if categories:
+        drawn = np.random.default_rng(seed).integers(0, categories + 1, len(features))
+        group = ((features.shape[1], features.shape[1] + categories),)
+        features = np.hstack([features, one_hot(drawn, categories)])
+    bins = Bins.fit(features, 64, group)
+    nodes = grown(bins, bins.encode(features), sample, seed=seed)
+    values = means(nodes)
+    todo = [(0, np.flatnonzero(sample.weights), 0)]
+    while todo:
+        node, rows, depth = todo.pop()
+        x, y, w = features[rows], sample.targets[rows], sample.weights[rows]
+        assert values[node] == pytest.approx((w * y).sum() / w.sum(), abs=1e-9)
+        best = max((gain(right, y, w) for right in all_splits(x)), default=-np.inf)
+        if nodes["left"][node] < 0:
+            assert depth == 4 or best == -np.inf or np.ptp(y) < 1e-5
+            continue
+        right = goes_right(bins, x, nodes[node])
+        assert gain(right, y, w) == pytest.approx(best, rel=1e-6, abs=1e-9)
+        todo += [
+            (nodes["left"][node], rows[~right], depth + 1),
+            (nodes["right"][node], rows[right], depth + 1),
+        ]
+
+
+@settings(deadline=None, max_examples=60)
+@given(samples(max_rows=60), st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from([3, 1 << 30]))
+def test_a_path_is_that_of_the_whole_tree_bit_by_bit(table, seed, tried, depth):
+    features, sample = table
+    bins = Bins.fit(features, 9)
+    codes = bins.encode(features)
+    limits = {"seed": seed, "tried": tried, "max_depth": depth, "min_leaf": 1}
+    nodes = grown(bins, codes, sample, **limits)
+    for row in codes[:: max(1, len(codes) // 5)]:
+        path = grown(bins, codes, sample, row, **limits)
+        whole, alone = 0, 0
+        while nodes["left"][whole] >= 0:
+            split = nodes[["group", "low", "high"]][whole]
+            assert split == path[["group", "low", "high"]][alone]
+            side = "right" if split["low"] <= row[split["group"]] < split["high"] else "left"
+            whole, alone = nodes[side][whole], path[side][alone]
+        assert path["left"][alone] < 0
+        assert path["moment"][alone] == nodes["moment"][whole]
+
+
+def test_columns_and_equal_gains_are_drawn_evenly():
+    """Of six equal columns of which two are tried, each gives the split as often as the others."""
+    targets = np.arange(40.0)
+    bins = Bins.fit(np.repeat(targets[:, None], 6, 1).astype(np.float32), 64)
+    codes = np.repeat(np.arange(40, dtype=np.uint8)[:, None], 6, 1)
+    sample = Sample(targets, np.ones(40, np.int32), 40)
+    for tried in (1, 2, 6):
+        used = [grown(bins, codes, sample, seed=s, tried=tried, max_depth=1)["group"][0] for s in range(1200)]
+        assert np.bincount(used, minlength=6).tolist() == pytest.approx([200] * 6, abs=50)
+
+
+def test_a_column_that_is_constant_in_a_node_does_not_count_as_tried():
+    features = np.zeros((50, 6), np.float32)
+    features[:, 3] = np.arange(50)
+    forest = HistogramForest(n_trees=30, max_features=1, bootstrap=False).fit(
+        features, features[:, 3].astype(float), seed=0
+    )
+    assert all(len(np.unique(leaves)) > 10 for leaves in forest.find_leaves(features).T)
 
 
 def test_one_hot_columns_are_one_group_and_split_as_single_columns():
@@ -103,10 +140,8 @@ def test_one_hot_columns_are_one_group_and_split_as_single_columns():
     features = np.hstack([random.standard_normal((300, 1)), one_hot(codes, 6), random.random((300, 1))])
     features = features.astype(np.float32)
     targets = np.isin(codes, [1, 4]) + 0.01 * random.standard_normal(300)
-    binned = BinnedFeatures.of(features, 64)
-    assert binned.singles.tolist() == [False, True, False]
     forest = HistogramForest(n_trees=1, max_features=1.0, bootstrap=False, max_depth=2).fit(
-        features, targets, seed=0
+        features, targets, seed=0, column_groups=[(1, 7)]
     )
     for code in range(7):
         at = forest.predict(features[codes == code])
@@ -115,22 +150,29 @@ def test_one_hot_columns_are_one_group_and_split_as_single_columns():
         )
 
 
-def test_0_1_columns_that_meet_stay_apart():
-    features = np.array([[0, 1], [1, 0], [1, 1], [0, 0]], np.float32)
-    assert not BinnedFeatures.of(features, 64).singles.any()
+def test_a_category_counts_as_one_column_where_it_is_told():
+    """One column of two is tried: the category of ten columns is used by half of the trees, else by most."""
+    random = np.random.default_rng(2)
+    codes = random.integers(0, 10, 400)
+    features = np.hstack([random.standard_normal((400, 1)), one_hot(codes, 10)]).astype(np.float32)
+    targets = random.standard_normal(400)
+
+    def roots_on_category(**told):
+        learner = HistogramForest(n_trees=300, max_features=1, max_depth=1)
+        forest = learner.fit(features, targets, seed=0, **told)
+        moved = features.copy()
+        moved[:, 0] = 9.0
+        return (forest.find_leaves(features) == forest.find_leaves(moved)).all(0).mean()
+
+    assert roots_on_category(column_groups=[(1, 11)]) == pytest.approx(0.5, abs=0.1)
+    assert roots_on_category() > 0.85
 
 
 @settings(deadline=None, max_examples=30)
-@given(tables(), st.sampled_from([HistogramForest, HistogramBoosting]), st.sampled_from([1, 3, None]))
-def test_forest_walks_raw_features_as_the_builder_walks_codes(table, kind, depth):
-    learner = kind(n_trees=5, max_depth=depth, bins=4)
+@given(tables(), st.sampled_from([1, 3, None]))
+def test_leaves_hold_two_rows_and_every_row_finds_one(table, depth):
+    learner = HistogramForest(n_trees=5, max_depth=depth, bins=4)
     forest = learner.fit(table.features, table.targets, seed=0)
-    growth = _Growth(learner, table.features)
-    growth.grow(table.targets, np.ones(len(table.targets), np.int32), growth.groups, seed=1)
-    alone = growth.forest(scale=1.0)
-    walked = np.zeros(len(table.targets))
-    growth.add_last(walked, 1.0)
-    np.testing.assert_allclose(alone.predict(table.features), walked, atol=1e-12)
     leaves = forest.find_leaves(table.features)
     assert all(np.unique(column, return_counts=True)[1].min() >= 2 for column in leaves.T)
     assert np.isfinite(forest.predict(table.others)).all()
@@ -155,7 +197,6 @@ def test_error_is_that_of_scikit_learn():
 
     theirs = error(RandomForestTrees(n_trees=60, max_features=0.5))
     assert error(HistogramForest(n_trees=60, max_features=0.5)) < 1.05 * theirs
-    assert error(HistogramBoosting()) < theirs
 
 
 def test_in_bag_rows_are_those_the_trees_saw():
@@ -170,15 +211,28 @@ def test_in_bag_rows_are_those_the_trees_saw():
 
 
 @pytest.mark.parametrize(("share", "using"), [(0.0, 10), (0.5, 5), (1.0, 0)])
-def test_blind_trees_do_not_use_the_last_column(share, using):
+def test_masked_columns_are_not_seen_by_a_share_of_the_trees(share, using):
     random = np.random.default_rng(5)
     features = random.standard_normal((100, 3)).astype(np.float32)
-    forest = HistogramForest(n_trees=10, max_features=1.0, blind_share=share).fit(
-        features, features[:, 2].astype(float), seed=0
-    )
+    learner = HistogramForest(n_trees=10, max_features=1.0)
+    targets = features[:, 1] + 0.01 * features[:, 2].astype(float)
+    forest = learner.fit(features, targets, seed=0, masked=([1], share))
     moved = features.copy()
-    moved[:, 2] += 1.0
+    moved[:, 1] += 1.0
     assert (forest.find_leaves(features) != forest.find_leaves(moved)).any(0).sum() == using
+
+
+def test_where_every_column_is_masked_a_tree_is_its_root():
+    features, targets = problem(50, 0)
+    forest = HistogramForest(n_trees=4).fit(features, targets, seed=0, masked=(range(6), 0.5))
+    leaves = forest.find_leaves(features)
+    assert [len(np.unique(column)) == 1 for column in leaves.T] == [False, False, True, True]
+
+
+def test_learners_that_take_groups_say_so():
+    assert isinstance(HistogramForest(), GroupedTreeLearner)
+    assert isinstance(HistogramForest(), TreeLearner)
+    assert not isinstance(RandomForestTrees(), GroupedTreeLearner)
 
 
 def test_a_share_of_features_and_of_rows_makes_trees_differ():
@@ -186,7 +240,6 @@ def test_a_share_of_features_and_of_rows_makes_trees_differ():
     for learner in (
         HistogramForest(n_trees=5, bootstrap=False, max_features=1),
         HistogramForest(n_trees=5, bootstrap=False, max_features=1.0, subsample=0.7),
-        HistogramBoosting(n_trees=5, subsample=0.5),
     ):
         one, other = (learner.fit(features, targets, seed=seed).predict(features) for seed in (0, 1))
         assert not np.allclose(one, other)
@@ -200,13 +253,16 @@ def test_a_share_of_features_and_of_rows_makes_trees_differ():
         (HistogramForest, {"bins": 1}),
         (HistogramForest, {"max_features": 0.0}),
         (HistogramForest, {"max_features": 0}),
-        (HistogramForest, {"blind_share": 1.5}),
+        (HistogramForest, {"subsample": 1.5}),
         (HistogramForest, {"min_samples_leaf": 1}),
-        (HistogramBoosting, {"learning_rate": 0.0}),
-        (HistogramBoosting, {"ridge": -1.0}),
-        (HistogramBoosting, {"subsample": 1.5}),
     ],
 )
 def test_refuses_by_name(kind, arguments):
     with pytest.raises(ParameterError, match=next(iter(arguments))):
         kind(**arguments)
+
+
+@pytest.mark.parametrize("masked", [([3], 0.5), ([-1], 0.5), ([0], 1.5), ([0], np.nan)])
+def test_refuses_to_mask_what_is_no_column_or_no_share(masked):
+    with pytest.raises(ParameterError, match="masked"):
+        HistogramForest().fit(np.zeros((5, 3), np.float32), np.zeros(5), seed=0, masked=masked)

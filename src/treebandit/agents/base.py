@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +34,7 @@ from treebandit.policies.floor import ScoreDraws
 _Decided = TypeVar("_Decided")
 
 
+@dataclass(eq=False)
 class BaseAgent:
     """An agent for tables: subclasses are dataclasses whose fields describe them completely.
 
@@ -45,19 +47,20 @@ class BaseAgent:
     learning prepares all changes before it makes any, so that making them can be repeated.
 
     seed: of all random draws; the same seed, the same choices. None draws a new one.
+    columns: what named columns are, so that the first rows need not tell: {name: 'number', 'flag' (true or false),
+        'category', or the list of all its categories}.
+    new_columns: rows may bring columns never seen, which are missing in older rows, and may lack some; False: refused.
 
-    >>> from treebandit import LinUCB
-    >>> agent = LinUCB(seed=0)
-    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
-    >>> agent.learn(decision, 1.0)
-    >>> agent.clock
-    1
+    >>> agent = treebandit.LinUCB(seed=0)
+    >>> agent.learn(agent.decide([1.0, 2.0], arms=["a", "b"]), 1.0)
     """
 
-    seed: int | None
+    columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    new_columns: bool = field(default=False, kw_only=True)
+    #: A field of every subclass; without a type here, since the fields of this class would come before all others.
+    seed = cast("int | None", None)
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
+    def __init_subclass__(cls) -> None:
         inherit_arguments(cls)
 
     def __post_init__(self) -> None:
@@ -65,7 +68,7 @@ class BaseAgent:
         self._decided = False
         #: Whether it was loaded from a file without history.
         self._decide_only = False
-        self._inputs = Inputs()
+        self._inputs = Inputs(self.columns, new_columns=self.new_columns)
         self._random = np.random.default_rng(self.seed)
         self._lock = threading.RLock()
         #: What brings a call that was cut short to an end: undoes a decision, completes learning.
@@ -300,7 +303,7 @@ class BaseAgent:
 
     def _marginals(self, settings: Settings, candidates: Candidates) -> Floats:
         drawn = self._drawn(candidates, settings.draws)
-        return np.minimum(settings.choices(drawn, self._random).marginals, 1.0)
+        return settings.choices(drawn, self._random).marginals
 
     def _decide_all(self, offers: list[Offer], inputs: Inputs, settings: Settings) -> list[Decision]:
         """Decisions one after the other, each a round of its own; nothing has changed where one fails."""
@@ -348,7 +351,7 @@ class BaseAgent:
             "clock": self.clock,
             "decided": self._decided,
             "decide_only": not history,
-            "random": _plain(self._random.bit_generator.state),
+            "random": schema.plain(self._random.bit_generator.state),
             "inputs": self._inputs.state(),
             "own": self._state() if history else self._deciding_state(),
         }
@@ -359,7 +362,8 @@ class BaseAgent:
         self._decided = schema.flag(state, "decided")
         self._decide_only = schema.flag(state, "decide_only")
         self._random.bit_generator.state = schema.random_state(state, "random")
-        self._inputs = Inputs.restored(schema.part(state, "inputs"))
+        inputs = schema.part(state, "inputs")
+        self._inputs = Inputs.restored(inputs, self.columns, new_columns=self.new_columns)
         self._restore(schema.part(state, "own"))
         self._try_out()
 
@@ -394,10 +398,3 @@ class BaseAgent:
 
     def _restore(self, state: dict[str, Any]) -> None:
         return None
-
-
-def _plain(value: Any) -> Any:
-    """Random states of some generators hold arrays and numpy numbers; JSON does not."""
-    if isinstance(value, dict):
-        return {key: _plain(member) for key, member in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -67,7 +67,9 @@ class Offer:
             copied = Candidates(candidates.contexts.copy(), own, candidates.columns)
             return cls(copied, None if own is None else tuple(own.tolist()), None, decision_id)
         labels = None if arms is None else tuple(plain_labels(arms))
-        if type(contexts) is np.ndarray and np.may_share_memory(contexts, candidates.contexts):
+        if getattr(contexts, "dtype", None) == np.float32 and np.may_share_memory(
+            contexts, candidates.contexts
+        ):
             candidates = Candidates(candidates.contexts.copy(), candidates.arms, candidates.columns)
         return cls(candidates, labels, Given.kept(contexts, len(candidates)), decision_id)
 
@@ -83,15 +85,14 @@ class Offer:
     def decided(self, distribution: Choices, drawn: ScoreDraws, random: np.random.Generator) -> Decision:
         """A decision drawn from the distribution."""
         rows, probability = distribution.draw(random)
-        scores = drawn.scores[0].copy() if len(drawn.scores) == 1 else drawn.scores.mean(axis=0)
         decision = Decision(
             self.id,
             self.candidates,
             self.labels,
             rows,
-            min(probability, 1.0),
-            np.minimum(distribution.marginals, 1.0),
-            scores,
+            probability,
+            distribution.marginals,
+            drawn.mean,
             self.given,
         )
         for array in (decision.rows, decision.probabilities, decision.scores):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_model import TreeSettings
-from treebandit.parameters import check_flag
+from treebandit.parameters import check_flag, check_number
 from treebandit.policies import Policy
 from treebandit.policies.policy import check_exploration
 from treebandit.trees.forest import TreeLearner
@@ -21,7 +21,7 @@ from treebandit.trees.histogram_forest import HistogramForest
 
 
 def _default_forest() -> HistogramForest:
-    return HistogramForest(n_trees=80, max_depth=14, bootstrap=False, subsample=0.8, blind_share=0.5)
+    return HistogramForest(n_trees=80, max_depth=14, bootstrap=False, subsample=0.8)
 
 
 @dataclass(eq=False)
@@ -50,6 +50,7 @@ class Bandit(ModelAgent):
         rewards is sure of itself.
     linear: False, no linear model at all.
     blend: w is what would have been best so far; False, w = 0.
+    without_linear: share of the trees that do not see the linear score, which would crowd out other features.
     linear_exploration: how much the bonus weighs.
     boost: the bonus grows with the square of the shortfall where even the best candidate seems to pay less than a
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
@@ -74,6 +75,7 @@ class Bandit(ModelAgent):
     prior_rows: float = 0.0
     linear: bool = True
     blend: bool = True
+    without_linear: float = 0.5
     linear_exploration: float = 0.5
     boost: bool = True
     standardise: bool = True
@@ -81,7 +83,7 @@ class Bandit(ModelAgent):
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
         settings = TreeSettings(
-            trees=self._learner,
+            trees=self.trees,
             rebuild=self.rebuild,
             arm_encoding=self.arm_encoding,
             categories="one_hot",
@@ -90,16 +92,10 @@ class Bandit(ModelAgent):
         )
         for name in ("linear", "blend", "boost"):
             check_flag(name, getattr(self, name))
-        model = Blend(settings, linear=self.linear, weighted=self.blend)
+        check_number("without_linear", self.without_linear, least=0, most=1)
+        model = Blend(settings, linear=self.linear, weighted=self.blend, without_linear=self.without_linear)
         policy = _BonusThompson(self.exploration, self.linear_exploration, self.boost)
         return RandomStart(self.random_rounds, self.random_start), model, policy
-
-    @property
-    def _learner(self) -> TreeLearner:
-        """The trees; without the linear score the last column is a real one, and no tree may do without it."""
-        if self.linear or not isinstance(self.trees, HistogramForest):
-            return self.trees
-        return replace(self.trees, blind_share=0.0)
 
     @property
     def linear_weight(self) -> float:

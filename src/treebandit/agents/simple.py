@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -66,10 +66,19 @@ class EpsilonGreedy(BaseAgent):
             raise ParameterError(
                 f"agent={self.agent!r} is no agent of this package; give one such as LinUCB()"
             )
+        if self.agent.columns is not None:
+            raise ParameterError(
+                f"the agent of EpsilonGreedy declares columns={self.agent.columns!r:.60}; declare them on EpsilonGreedy"
+            )
         seed = self.agent.seed
         if seed is None and self.seed is not None:
             seed = int(np.random.SeedSequence(self.seed, spawn_key=(1,)).generate_state(1)[0])
-        self._adviser: BaseAgent = replace(self.agent, seed=seed)  # type: ignore[type-var]
+        self._adviser = self._new_adviser(seed)
+
+    def _new_adviser(self, seed: int | None) -> BaseAgent:
+        """The agent whose estimates are followed; its rows are encoded already."""
+        adviser: BaseAgent = replace(cast("Any", self.agent), seed=seed, new_columns=self.new_columns)
+        return adviser
 
     def _scores(self, candidates: Candidates) -> Floats:
         advice, scores = self._advice(candidates), self._random.random(len(candidates))
@@ -106,7 +115,7 @@ class EpsilonGreedy(BaseAgent):
         return {"adviser": self._adviser._whole_state(history=False), "adviser_seed": self._adviser.seed}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._adviser = replace(self.agent, seed=state["adviser_seed"])  # type: ignore[type-var]
+        self._adviser = self._new_adviser(state["adviser_seed"])
         self._adviser._resume(schema.part(state, "adviser"))
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def warm_up(agent: BaseAgent | None = None) -> None:
     if isinstance(agent, type) or not isinstance(agent, BaseAgent):
         raise ParameterError(f"{agent!r} is no agent; give one such as LinUCB(), or nothing for Bandit()")
     for arms in (["a", "b"], None):
-        fresh: BaseAgent = dataclasses.replace(agent, seed=0)  # type: ignore[type-var]
+        fresh: BaseAgent = dataclasses.replace(cast("Any", agent), seed=0, columns=None)
         with suppress(ArmsError):  # of an agent that cannot do without
             _use(fresh, arms)
 

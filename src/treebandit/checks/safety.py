@@ -76,7 +76,9 @@ def check_bad_input(examined: Subject[Agent]) -> None:
     """Input that cannot be used is refused, and changes nothing."""
     has_learned = False
     for agent, with_arms in experienced(examined):
-        calls = _bad_calls(with_arms) | (_bad_calls_later(with_arms) if has_learned else {})
+        calls = _bad_calls(with_arms)
+        if has_learned and not getattr(agent, "new_columns", False):
+            calls |= _bad_calls_later(with_arms)
         if hasattr(agent, "choose"):
             calls["text as contexts"] = lambda a: a.choose([["red", "green", "blue", "grey"]] * 2)
         has_learned = True

@@ -1,4 +1,4 @@
-"""The command line, thin: one file per command; what it does lives in `experiments`, `datasets` and `reports`."""
+"""The command line, thin: one file per command; what it does lives in the packages below."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ try:
 except ImportError as error:
     raise SystemExit(str(MissingExtraError("typer", "experiments"))) from error
 
-from treebandit.cli import data, report, roads, run, warm_up
+from treebandit.cli import data, evaluate, report, roads, run, warm_up
 
 __all__ = ["app", "main"]
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(run.run)
 app.command()(report.report)
+app.command()(evaluate.evaluate)
 app.command()(data.data)
 app.add_typer(roads.app, name="roads")
 app.command()(warm_up.warm_up)

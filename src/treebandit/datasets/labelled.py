@@ -11,7 +11,7 @@ import numpy as np
 
 from treebandit.core import Columns, Features, Indices
 from treebandit.errors import DataError, InputError, MissingExtraError
-from treebandit.features.frames import FrameEncoder
+from treebandit.features.frame_encoder import FrameEncoder
 from treebandit.features.scaling import ColumnUnits
 
 try:

@@ -111,7 +111,7 @@ def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -
         "cpu_seconds": cpu_seconds,
         "packages": describe_packages(),
         "machine": describe_machine(),
-        "note": str(optional(agent, "note", "")),
+        "note": "; ".join(filter(None, (str(optional(each, "note", "")) for each in (agent, environment)))),
         "unit": str(optional(environment, "unit", "")),
     }
     return RunRecord(spec.to_dict(), provenance, log.frame(), final_estimates(agent, environment))

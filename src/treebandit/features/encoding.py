@@ -107,7 +107,9 @@ class Encoder:
         )
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
-        """(n, width) features of (n, d) contexts and their (n,) arms."""
+        """(n, width) features of (n, d) contexts and their (n,) arms; columns added since are left out."""
+        if contexts.shape[1] > len(self.columns):
+            contexts = contexts[:, : len(self.columns)]
         if not self._front:
             if self._spread is not None:
                 return self._spread(contexts)

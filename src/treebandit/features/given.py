@@ -59,7 +59,7 @@ def joined(parts: Sequence[Any], sizes: Sequence[int]) -> Any:
         return parts[0]
     if all(part is None for part in parts):
         return None
-    rows = [_repeated(part, size) for part, size in zip(parts, sizes, strict=True)]
+    rows = [repeated(part, size) for part, size in zip(parts, sizes, strict=True)]
     if all(isinstance(part, np.ndarray) for part in rows):
         widths = {part.shape[1] for part in rows}
         if len(widths) > 1:
@@ -72,7 +72,7 @@ def joined(parts: Sequence[Any], sizes: Sequence[int]) -> Any:
     return [row for part in rows for row in part]
 
 
-def _repeated(part: Any, size: int) -> Any:
+def repeated(part: Any, size: int) -> Any:
     """`size` rows as a (size, d) array or as dicts; None without contexts."""
     if part is None:
         return None
@@ -93,7 +93,7 @@ def _taken(contexts: Any, rows: list[int]) -> Any:
 
 def _dict_copy(row: Mapping[Any, Any]) -> dict[Any, Any]:
     copied = dict(row)
-    nested = any(isinstance(value, dict | list) for value in copied.values())
+    nested = any(isinstance(value, Mapping | list | tuple | np.ndarray) for value in copied.values())
     return deepcopy(copied) if nested else copied
 
 

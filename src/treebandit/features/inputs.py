@@ -13,9 +13,12 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import ArmsError, InputError, ShapeError, TreebanditError
 from treebandit.features.arm_index import ArmLabels, check_range
-from treebandit.features.frames import FrameEncoder, is_frame, is_series
+from treebandit.features.candidate_checks import check_whole, check_width, fitted
+from treebandit.features.frame_encoder import FrameEncoder
+from treebandit.features.frames import is_frame, is_series
 from treebandit.features.scaling import ColumnUnits, fits, refuse_infinite
 from treebandit.features.values import LARGEST, numbers_of, shown
+from treebandit.parameters import check_flag
 
 #: How rows are given: as arrays, lists and the like; as frames, pandas series or dicts; or not at all.
 Form = Literal["arrays", "named columns", "no contexts"]
@@ -46,6 +49,8 @@ class Inputs:
     `enter` is for rows to choose from, `enter_to_learn` for rows with rewards. Both also give the Inputs to use from
     then on, to be taken up once the decision is made or the rows are learned, and dropped otherwise.
 
+    declared: the columns that the agent's argument `columns` declares; rows have named columns then.
+    new_columns: rows with named columns may bring further ones, and lack some; see FrameEncoder.
     columns, form, encoder, units: of the rows learned; None before.
     with_arms: whether rows have arms; None before the first rows are offered or learned.
     labels: the arms offered and learned. labels_complete: False once Candidates came, whose arms are not among them.
@@ -53,14 +58,19 @@ class Inputs:
     """
 
     __slots__ = (
-        *("columns", "form", "encoder", "units"),
+        *("columns", "form", "encoder", "units", "new_columns"),
         *("with_arms", "labels", "labels_complete", "decided"),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, declared: Mapping[str, Any] | None = None, *, new_columns: bool = False) -> None:
+        check_flag("new_columns", new_columns)
         self.columns: Columns | None = None
         self.form: Form | None = None
         self.encoder: FrameEncoder | None = None
+        self.new_columns = new_columns
+        if declared is not None:
+            self.encoder = FrameEncoder.declared(declared, new_columns=new_columns)
+            self.columns, self.form = self.encoder.columns, "named columns"
         self.units: ColumnUnits | None = None
         self.with_arms: bool | None = None
         self.labels = ArmLabels()
@@ -130,10 +140,12 @@ class Inputs:
         if isinstance(contexts, Candidates):
             chosen, values = self._checked(contexts, arms, learning=True), self._rewards(rewards)
             after = self._after(chosen.columns, chosen.arms)
-            if self.units is None or (chosen.arms is not None and self.labels_complete):
+            new_arms = chosen.arms is not None and self.labels_complete
+            if self.units is None or len(self.units) < len(chosen.columns) or new_arms:
                 after = copy(after)
-                after.units = self.units or ColumnUnits.plain(chosen.columns)
-                after.labels_complete = self.labels_complete and chosen.arms is None
+                after.labels_complete = self.labels_complete and not new_arms
+                if self.units is None or len(self.units) < len(chosen.columns):
+                    after.units = ColumnUnits.plain(chosen.columns)
         else:
             chosen, after = self._entered(contexts, arms, new_arms)
             values = self._rewards(rewards)
@@ -194,8 +206,12 @@ class Inputs:
             )
         if columns is None or (self.columns is not None and not learning):
             columns = self.columns or Columns.numeric(values.shape[1])
-        _check_width(values.shape[1], self.columns or columns)
+            if encoder is not None:
+                values = values[:, : len(columns)]  # no model knows more columns yet
+        check_width(values.shape[1], columns)
         units = self.units or ColumnUnits.none(columns)
+        if len(units) < len(columns):
+            units = units.widened(columns)
         rows = len(values) if codes is None else len(codes)
         if rows != len(values) != 1:
             raise ShapeError(f"{rows} arms for {len(values)} rows; give one arm per row")
@@ -215,11 +231,10 @@ class Inputs:
             rows = _named_rows(contexts, self.form == "named columns")
         form: Form = "no contexts" if contexts is None else "arrays" if rows is None else "named columns"
         if self.columns is not None and form != (self.form or form):
-            raise InputError(
-                f"contexts are {shown(contexts)}, but this agent has learned rows with {_TO_GIVE[self.form or form]}"
-            )
+            known = f"{'learned' if self.units else 'declared'} rows with {_TO_GIVE[self.form or form]}"
+            raise InputError(f"contexts are {shown(contexts)}, but this agent has {known}")
         if rows is not None:
-            values, encoder = (self.encoder or FrameEncoder()).encode(rows)
+            values, encoder = (self.encoder or FrameEncoder(new_columns=self.new_columns)).encode(rows)
             if self.encoder is None and self.columns is not None and any(encoder.columns.categories):
                 raise InputError(
                     "this agent has learned Candidates, whose categories have codes and no names; give Candidates"
@@ -236,30 +251,16 @@ class Inputs:
         """Candidates that are whole in themselves and fit what was learned before."""
         if arms is not None:
             raise ArmsError("Candidates come with arms of their own; leave `arms` out")
-        contexts, codes, columns = candidates.contexts, candidates.arms, candidates.columns
-        if not isinstance(contexts, np.ndarray) or contexts.ndim != 2 or contexts.dtype != np.float32:
-            kind, shape = (getattr(contexts, name, "none") for name in ("dtype", "shape"))
-            raise ShapeError(
-                f"contexts are a {type(contexts).__name__} of type {kind}, shape {shape}; expected float32, (n, d)"
-            )
-        if not isinstance(columns, Columns) or len(columns) != contexts.shape[1]:
-            raise ShapeError(
-                f"contexts of {contexts.shape[1]} features, but columns are {shown(columns)}; describe each feature"
-            )
-        if codes is not None:
-            if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "iu" or codes.ndim != 1:
-                raise ArmsError(
-                    f"the arms of Candidates are {shown(codes)}; give an array of whole numbers, (n,)"
-                )
-            if len(codes) != len(contexts):
-                raise ShapeError(f"{len(codes)} arms for {len(contexts)} rows; give one arm per row")
+        check_whole(candidates)
+        codes = candidates.arms
         if self.with_arms is not None and self.with_arms != (codes is not None):
             raise _arms_expected(self.with_arms)
-        if self.columns is not None and columns is not self.columns:
-            _check_width(contexts.shape[1], self.columns)
-            _check_kinds(columns, self.columns)
+        if self.columns is not None and candidates.columns is not self.columns:
+            # Columns that an encoder gave have names, which columns of Candidates need not have.
+            wider = self.new_columns and self.encoder is None and self.form is None
+            candidates = fitted(candidates, self.columns, narrower=self.new_columns, wider=wider)
         if learning:
-            refuse_infinite(contexts, columns)
+            refuse_infinite(candidates.contexts, candidates.columns)
             if codes is not None:
                 check_range(codes)
         return candidates
@@ -298,9 +299,15 @@ class Inputs:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> Inputs:
-        """The Inputs that `state` described."""
-        inputs = cls()
+    def restored(
+        cls,
+        state: dict[str, Any],
+        declared: Mapping[str, Any] | None = None,
+        *,
+        new_columns: bool = False,
+    ) -> Inputs:
+        """The Inputs that `state` described, of an agent with these arguments."""
+        inputs = cls(new_columns=new_columns)
         if schema.value(state, "columns") is not None:
             if len(pair := schema.items(state, "columns")) != 2:
                 raise schema.refused("columns", pair, "two lists")
@@ -315,9 +322,12 @@ class Inputs:
         inputs.labels_complete = schema.flag(state, "labels_complete")
         inputs.decided = schema.flag(state, "decided")
         if schema.value(state, "encoder") is not None:
-            inputs.encoder = FrameEncoder.restored(schema.items(state, "encoder"))
+            saved = schema.part(state, "encoder")
+            inputs.encoder = FrameEncoder.restored(saved, new_columns=new_columns)
             if len(inputs.encoder.columns) != width:
-                raise schema.refused("encoder", state["encoder"], f"{width} columns")
+                raise schema.refused("encoder", saved, f"{width} columns")
+        if declared is not None and not (inputs.encoder and inputs.encoder.begins_with(declared)):
+            raise schema.refused("encoder", state["encoder"], "the columns that the agent declares")
         if (units := schema.optional(state, "units")) is not None:
             inputs.units = ColumnUnits.restored(units, width)
         return inputs
@@ -349,24 +359,6 @@ def _named_rows(contexts: Any, named_before: bool) -> Any:
     if is_series(contexts) and (named_before or type(contexts.index).__name__ != "RangeIndex"):
         return [dict(contexts.items())]
     return None
-
-
-def _check_width(width: int, learned: Columns) -> None:
-    if width != len(learned):
-        raise ShapeError(
-            f"rows of {width} features, but this agent has learned rows of {len(learned)}; "
-            "give the same columns every time"
-        )
-
-
-def _check_kinds(columns: Columns, learned: Columns) -> None:
-    """Numbers stay numbers, categories stay categories; their number may grow."""
-    if columns.categories == learned.categories:
-        return
-    for place, counts in enumerate(zip(learned.categories, columns.categories, strict=True)):
-        before, now = ("categories" if count else "numbers" for count in counts)
-        if before != now:
-            raise InputError(f"column {place} held {before} and now holds {now}; keep to {before}")
 
 
 def _arms_expected(with_arms: bool) -> ArmsError:

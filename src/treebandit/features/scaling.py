@@ -65,6 +65,18 @@ class ColumnUnits:
         zeros = np.zeros(len(columns))
         return cls(zeros, zeros + 1.0, zeros, _WATCHED_ROWS, np.zeros(len(columns), np.intp))
 
+    def __len__(self) -> int:
+        """How many columns there are."""
+        return len(self.offset)
+
+    def widened(self, columns: Columns) -> ColumnUnits:
+        """These units, and none yet for columns added at the end; only those are watched from now on."""
+        fresh, width = ColumnUnits.none(columns), len(self)
+        for ours, theirs in ((self.offset, fresh.offset), (self.unit, fresh.unit), (self.first, fresh.first)):
+            theirs[:width] = ours
+        fresh.equal[:width] = -1 if self.rows >= _WATCHED_ROWS else self.equal
+        return ColumnUnits(fresh.offset, fresh.unit, fresh.first, 0, fresh.equal)
+
     def completed(self, values: NDArray[Any]) -> ColumnUnits:
         """These units, those that are not fixed yet by (n, d) numbers."""
         if self.fixed or not (open_columns := np.isnan(self.offset)).any():

@@ -14,6 +14,7 @@ from treebandit.models import blend_kernels
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
 from treebandit.models.tree_model import TreeModel, TreeSettings
+from treebandit.trees.forest import Masked
 from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
@@ -25,10 +26,19 @@ class Blend(TreeModel):
 
     linear: False, no linear model at all.
     weighted: w is what would have been best so far, each row predicted before it was learned; False, w = 0.
+    without_linear: share of the trees that do not see the linear score.
     """
 
-    def __init__(self, settings: TreeSettings, *, linear: bool = True, weighted: bool = True) -> None:
+    def __init__(
+        self,
+        settings: TreeSettings,
+        *,
+        linear: bool = True,
+        weighted: bool = True,
+        without_linear: float = 0.5,
+    ) -> None:
         super().__init__(settings)
+        self._without_linear = without_linear
         self._linear, self._weighted = linear, weighted
         self.errors = np.zeros(2)
 
@@ -43,6 +53,9 @@ class Blend(TreeModel):
     ) -> tuple[Encoder, Features]:
         arm_encoding = self.settings.arm_encoding
         return LinearEncoder.fit(rows, targets, arm_encoding=arm_encoding, random=random, linear=self._linear)
+
+    def _masked(self, encoder: Encoder) -> Masked:
+        return ((encoder.width,), self._without_linear) if self._linear else super()._masked(encoder)
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return LinearEncoder.from_state(state)
@@ -110,10 +123,9 @@ class Blend(TreeModel):
         leaves, encoder, features, leverage = self._look_up(rows)
         samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
         if encoder.ridge is not None:
-            for draw in samples:
-                best = blend_kernels.blend(draw, features, self.linear_weight)
-                more = encoder.boost(best) if boost else 1.0
-                blend_kernels.add_bonus(draw, leverage, bonus * encoder.bonus * more)
+            mean, deviation = encoder.ridge.reward_moments
+            bonus, rewards = bonus * encoder.bonus, (mean, deviation if boost else 0.0)
+            blend_kernels.explore(samples, features, leverage, self.linear_weight, bonus, rewards)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

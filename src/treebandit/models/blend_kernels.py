@@ -26,20 +26,24 @@ def encode(contexts, layout, features, front, scores):  # type: ignore[no-untype
 
 
 @kernel
-def blend(scores, features, weight):  # type: ignore[no-untyped-def]
-    """(1 - w) · score + w · last feature, in place of (n,) scores; the greatest of them."""
-    last, best = features.shape[1] - 1, -np.inf
-    for i in range(scores.shape[0]):
-        scores[i] += weight * (features[i, last] - scores[i])
-        best = max(best, scores[i])
-    return best
+def explore(samples, features, leverage, weight, bonus, rewards):  # type: ignore[no-untyped-def]
+    """(1 - w) · draw of the forest + w · last feature + bonus · √(h / (1 + h)), in place of (draws, n) samples.
 
-
-@kernel
-def add_bonus(scores, leverage, bonus):  # type: ignore[no-untyped-def]
-    """Add bonus · √(h / (1 + h)) to (n,) scores, h the leverage."""
-    for i in range(scores.shape[0]):
-        scores[i] += bonus * np.sqrt(leverage[i] / (1.0 + leverage[i]))
+    leverage: h, (n,). rewards: mean and standard deviation of the rewards; where the best candidate of a draw falls
+        short of that mean by more than a deviation, the bonus is multiplied by the square of the deviations it is.
+        A deviation of 0, and it is always the same.
+    """
+    last, (mean, deviation) = features.shape[1] - 1, rewards
+    factors = np.sqrt(leverage / (1.0 + leverage))
+    for k in range(samples.shape[0]):
+        best, more = -np.inf, 1.0
+        for i in range(samples.shape[1]):
+            samples[k, i] += weight * (features[i, last] - samples[k, i])
+            best = max(best, samples[k, i])
+        if mean - best > deviation > 0.0:
+            more = ((mean - best) / deviation) ** 2
+        for i in range(samples.shape[1]):
+            samples[k, i] += bonus * more * factors[i]
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,8 +17,7 @@ from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.schedule import Schedule
-from treebandit.trees.binned_paths import BinnedRows
-from treebandit.trees.bootstrap_paths import PathLearner, SortedRows
+from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, RankedRows
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.limits import check_learner
 
@@ -63,8 +62,9 @@ class _Arm:
 
     __slots__ = ("constant", "forests", "level", "rows", "scale", "varied")
 
-    def __init__(self, width: int, *, single_tree: bool) -> None:
-        self.rows: Any = SortedRows(width) if single_tree else BinnedRows(width)
+    def __init__(self, rows: Any) -> None:
+        #: BootstrapRows, or what is known of rows that were not saved.
+        self.rows = rows
         #: The models, and the scale of the rewards they were fitted to.
         self.forests: list[Forest] = []
         self.scale = RewardScale()
@@ -75,8 +75,7 @@ class _Arm:
     def appended(self, features: Features, targets: Floats) -> _Arm:
         """This arm with more rows; this one stays as it is."""
         arm = copy(self)
-        arm.rows = deepcopy(self.rows)
-        arm.rows.append(features, targets)
+        arm.rows = self.rows.appended(features, targets)
         arm.constant = self.constant and bool((targets == arm.rows.targets[0]).all())
         return arm
 
@@ -157,8 +156,8 @@ class BootstrapModel:
             label = schema.whole(saved, "arm", least=-schema.LARGEST_LABEL, most=schema.LARGEST_LABEL)
             names = ("length", "reward", "constant")
             rows = dict(zip(names, schema.items(saved, "rows", most=3), strict=True))
-            arm = self.arms[label] = _Arm(0, single_tree=False)
-            arm.rows = _Gone(schema.whole(rows, "length", least=1), schema.number(rows, "reward"))
+            gone = _Gone(schema.whole(rows, "length", least=1), schema.number(rows, "reward"))
+            arm = self.arms[label] = _Arm(gone)
             arm.constant = schema.flag(rows, "constant")
             if self.settings.mode == "exact" or not schema.items(saved, "forests"):
                 raise SavedFileError(f"arm {label} has neither rows nor models")
@@ -170,7 +169,7 @@ class BootstrapModel:
         single = isinstance(trees, PathLearner) and trees.path_limits(width).n_trees == 1
         arms = dict(arms)
         for label, places in _rows_by_arm(rows).items():
-            arm = arms.get(label) or _Arm(width, single_tree=single)
+            arm = arms.get(label) or _Arm(RankedRows(width) if single else BinnedRows(width))
             arms[label] = arm.appended(features[places], targets[places])
         return arms
 

@@ -83,6 +83,7 @@ class History:
         """The history with these rows at its end; this one stays as it is.
 
         Both share their arrays, so only the newest history of all may be appended to. All rows have arms, or none has.
+        Columns that these rows have more, at the end, are missing in earlier rows.
         """
         start, stop = self._length, self._length + len(chosen)
         after = History()
@@ -90,6 +91,8 @@ class History:
         if after._contexts is None:
             after._contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)
             after._arms = None if chosen.arms is None else np.empty(0, np.int32)
+        if (width := chosen.contexts.shape[1]) > after._contexts.shape[1]:
+            after._contexts = _widened(after._contexts, width, start)
         if stop > len(after._rewards):
             capacity = max(_FIRST_CAPACITY, stop, int(_GROWTH * len(after._rewards)))
             after._contexts = _grown(after._contexts, capacity, start)
@@ -158,6 +161,12 @@ class History:
         history._rewards = schema.array(state, "rewards", np.float64, (n,))
         history._contexts, history._length = contexts, n
         return history
+
+
+def _widened(contexts: Features, width: int, used: int) -> Features:
+    wide = np.full((len(contexts), width), np.nan, np.float32)
+    wide[:used, : contexts.shape[1]] = contexts[:used]
+    return wide
 
 
 def _grown(array: NDArray[Any], capacity: int, used: int) -> NDArray[Any]:

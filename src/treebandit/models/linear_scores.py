@@ -80,15 +80,6 @@ class LinearEncoder(Encoder):
         assert self.ridge is not None
         return self.ridge.reward_sd * math.sqrt(math.log2(max(self._arms, 2)) / self._linear_width)
 
-    def boost(self, best: float) -> float:
-        """How much more a round whose best candidate is expected to pay `best` is worth exploring.
-
-        1, or, where that is more than a standard deviation below the mean reward, the square of how many it is.
-        """
-        assert self.ridge is not None
-        missed, sd = self.ridge.reward_mean - best, self.ridge.reward_sd
-        return (missed / sd) ** 2 if missed > sd > 0.0 else 1.0
-
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""
         return self.look_up(contexts, arms)[0]

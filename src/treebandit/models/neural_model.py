@@ -108,21 +108,25 @@ class NeuralModel:
         generator = load_torch().Generator()
         generator.set_state(self._generator.get_state())
         level, seconds = self._schedule.level(t + 1), self.rebuild_seconds
-        row_scale, scale = self.row_scale, self.scale
+        row_scale, scale, columns = self.row_scale, self.scale, rows.columns
+        if row_scale is not None and level <= self._level and len(columns) > len(row_scale.columns):
+            # New columns wait for the next training, in a new network.
+            width = len(row_scale.columns)
+            columns = Columns(columns.categories[:width], columns.names[:width])
         grown = row_scale is None or len(history) >= _RESCALE_GROWTH * row_scale.rows
-        if row_scale is None or grown or row_scale.columns != rows.columns or not scale.fits(rewards):
-            row_scale, scale = self._scales(history, rows.columns)
+        if row_scale is None or grown or row_scale.columns != columns or not scale.fits(rewards):
+            row_scale, scale = self._scales(history, columns)
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
                 network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
-                network.see(row_scale(history.contexts), self._slots(arms, history.rows(rows.columns).arms))
+                network.see(row_scale(history.contexts), self._slots(arms, history.rows(columns).arms))
             else:
                 network = self.network.copy(generator)
                 network.grow(len(arms) if disjoint else 1)
                 network.see(row_scale(rows.contexts), slots)
             if level > self._level or not network.steps:
                 started_at = time.perf_counter()
-                row_scale, scale = self._scales(history, rows.columns)
+                row_scale, scale = self._scales(history, columns)
                 self._train(network, history, row_scale, scale, arms)
                 seconds += time.perf_counter() - started_at
             else:
@@ -256,7 +260,8 @@ class _RowScale:
         return len(self.shift)
 
     def __call__(self, contexts: Features) -> Features:
-        """(n, width) features of (n, d) contexts."""
+        """(n, width) features of (n, d) contexts; columns added since are left out."""
+        contexts = contexts[:, : len(self.columns)]
         features = (OneHot(self.columns)(contexts) - self.shift) * self.factor
         np.clip(features, -_FARTHEST, _FARTHEST, out=features)
         np.copyto(features, 0.0, where=np.isnan(features))

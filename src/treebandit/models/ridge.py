@@ -37,10 +37,13 @@ class Ridge:
     Numbers are scaled by the mean and standard deviation of the rows learned so far. When these have changed, the sums
     are carried over to the new scale, which loses nothing, and inverted afresh; in between every row is a rank-one
     update. A missing number counts as the mean of its time, and columns of 0 and 1 are not scaled.
+
+    Rows may have more columns than those before, which are missing in these: a column's first number is the mean of
+    that time. trailing: so many columns stay the last ones; new ones come before them.
     """
 
-    def __init__(self, ridge: float = 1.0, *, standardise: bool = True) -> None:
-        self.ridge, self.standardise = ridge, standardise
+    def __init__(self, ridge: float = 1.0, *, standardise: bool = True, trailing: int = 0) -> None:
+        self.ridge, self.standardise, self._trailing = ridge, standardise, trailing
         self._columns: Columns | None = None
         self._arms = ArmIndex()
         self._parts: Parts = ()
@@ -60,24 +63,30 @@ class Ridge:
         return () if self._columns is None else self._columns.categories
 
     @property
+    def reward_moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of the rewards learned so far."""
+        numbers = self._numbers.tolist()
+        deviation = math.sqrt(numbers[REWARD_SQUARES] / max(numbers[REWARDS], 1.0))
+        return numbers[ORIGIN] + numbers[REWARD_MEAN], deviation
+
+    @property
     def reward_mean(self) -> float:
         """Mean of the rewards learned so far."""
-        return float(self._numbers[ORIGIN] + self._numbers[REWARD_MEAN])
+        return self.reward_moments[0]
 
     @property
     def reward_sd(self) -> float:
         """Standard deviation of the rewards learned so far."""
-        numbers = self._numbers
-        return math.sqrt(numbers[REWARD_SQUARES] / max(numbers[REWARDS], 1.0))
+        return self.reward_moments[1]
 
     def prepared(
         self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
-        columns = rows.columns if self._columns is None else merged(self._columns, rows.columns)
+        columns = rows.columns if self._columns is None else self._merged(rows.columns)
         arrays = Arrays(*self._parts) if self._parts else ridge_growth.empty(columns, self._settings)
         if self._columns is not None and columns is not self._columns:
-            arrays = ridge_growth.widened(arrays, columns)
+            arrays = ridge_growth.widened(arrays, columns, self._trailing)
         (contexts, arms), index = _plain(rows), self._arms
         slots = index.find(arms)
         if not slots.all():
@@ -99,7 +108,8 @@ class Ridge:
         self.prepared(rows, rewards, t=t, random=np.random.default_rng(0))()
 
     def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
-        """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row."""
+        """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row; by the columns learned."""
+        rows = self._learned_columns(rows)
         mean, leverage, count = ridge_kernels.predict(self._parts_for(rows), *_plain(rows))
         return mean, leverage, count
 
@@ -115,6 +125,7 @@ class Ridge:
 
         s is the standard deviation of rewards, or 1 where they are not standardised.
         """
+        rows = self._learned_columns(rows)
         mean, leverage, _ = self.predict(rows)
         contexts, arms = _plain(rows)
         labels, place, counts = np.unique(arms, return_inverse=True, return_counts=True)
@@ -166,10 +177,29 @@ class Ridge:
         """The model, or the prior before the first row; with coordinates for all categories of the rows."""
         if self._columns is None:
             return tuple(ridge_growth.empty(rows.columns, self._settings))
-        columns = merged(self._columns, rows.columns)
+        columns = self._merged(rows.columns)
         if columns is self._columns:
             return self._parts
         return tuple(ridge_growth.widened(Arrays(*self._parts), columns))
+
+    def _learned_columns(self, rows: Candidates) -> Candidates:
+        """The rows without columns that no row learned has had."""
+        if self._columns is None or len(rows.columns) <= len(self._columns):
+            return rows
+        tail = len(rows.columns) - self._trailing
+        kept = [*range(len(self._columns) - self._trailing), *range(tail, len(rows.columns))]
+        columns = Columns(tuple(rows.columns.categories[place] for place in kept))
+        return Candidates(rows.contexts[:, kept], rows.arms, columns)
+
+    def _merged(self, given: Columns) -> Columns:
+        """The columns known, and what is given in addition."""
+        known = self._columns
+        assert known is not None
+        if len(given) > len(known):
+            cut, more = len(known) - self._trailing, len(given) - self._trailing
+            categories = (*known.categories[:cut], *given.categories[cut:more], *known.categories[cut:])
+            known = Columns(categories, given.names)
+        return merged(known, given)
 
 
 class SharedRidge:
@@ -179,7 +209,7 @@ class SharedRidge:
     """
 
     def __init__(self, ridge: float = 1.0, *, standardise: bool = True) -> None:
-        self._model = Ridge(ridge, standardise=standardise)
+        self._model = Ridge(ridge, standardise=standardise, trailing=1)
         self._arms = ArmIndex()
         self._counts = np.zeros(1)
 

@@ -76,18 +76,57 @@ def column_table(columns: Columns) -> tuple[Floats, int]:
     return table, known_at_once(columns) + int(categories.sum())
 
 
-def widened(arrays: Arrays, columns: Columns) -> Arrays:
-    """The same with coordinates for categories seen for the first time; no block knows them yet."""
+def widened(arrays: Arrays, columns: Columns, trailing: int = 0) -> Arrays:
+    """The same with coordinates for categories and columns seen for the first time.
+
+    No block knows new categories yet. New numbers, missing in all rows so far, are known at once like all numbers.
+    trailing: so many columns are still the last ones; new ones come before them.
+    """
     table, width = column_table(columns)
     places = np.full((len(arrays.places), width), -1, np.int32)
     places[:, 0] = arrays.places[:, 0]
-    olds, news = arrays.columns[COORDINATE].astype(int), table[COORDINATE].astype(int)
+    new_columns = len(columns) - arrays.columns.shape[1]
+    same = np.r_[: arrays.columns.shape[1] - trailing, len(columns) - trailing : len(columns)]
+    olds, news = arrays.columns[COORDINATE].astype(int), table[COORDINATE, same].astype(int)
     for old, new, count in zip(
         olds, news, np.maximum(arrays.columns[CATEGORIES], 1).astype(int), strict=True
     ):
         places[:, new : new + count] = arrays.places[:, old : old + count]
-    table[SHIFT:] = arrays.columns[SHIFT:]
-    return arrays._replace(columns=table, places=places)
+    table[SHIFT:, same] = arrays.columns[SHIFT:]
+    wider = arrays._replace(columns=table, places=places)
+    numbers = known_at_once(columns) - (1 + int((arrays.columns[CATEGORIES] == 0).sum()))
+    return _with_numbers(wider, numbers) if new_columns and numbers else wider
+
+
+def _with_numbers(arrays: Arrays, more: int) -> Arrays:
+    """The same with places for `more` numbers in every block, behind those it has; they are at the prior."""
+    first = 1 + int((arrays.columns[CATEGORIES] == 0).sum())
+    before, rooms = first - more, np.where(arrays.slots[:, ROOM] > 0, arrays.slots[:, ROOM] + more, 0)
+    slots, places = arrays.slots.copy(), arrays.places.copy()
+    slots[:, ROOM], slots[:, START] = rooms, np.cumsum(block_size(rooms)) - block_size(rooms)
+    slots[:, SIZE] += np.where(arrays.slots[:, SIZE] > 0, more, 0)
+    store = np.zeros((2, _checked_size(arrays, rooms)))
+    for slot in np.flatnonzero(rooms):
+        places[slot, places[slot] >= before] += more
+        places[slot, before:first] = np.arange(before, first)
+        kept = np.delete(np.arange(rooms[slot]), np.s_[before:first])
+        (*_, old_room, old), (*_, room, new) = arrays.slots[slot].tolist(), slots[slot].tolist()
+        for half in range(2):
+            start, end = old + triangle(old_room), new + triangle(room)
+            matrix = np.zeros((room, room))
+            matrix[np.ix_(kept, kept)] = _unpacked(arrays.store[half, old:start], old_room)
+            if half == SOLUTION:
+                matrix[range(before, first), range(before, first)] = 1.0 / arrays.numbers[RIDGE]
+            store[half, new:end] = matrix[np.tril_indices(room)]
+            store[half, end + kept] = arrays.store[half, start : start + old_room]
+    return arrays._replace(slots=slots, places=places, store=store)
+
+
+def _unpacked(packed: Floats, size: int) -> Floats:
+    """The lower half of a packed symmetric matrix, (size, size)."""
+    matrix = np.zeros((size, size))
+    matrix[np.tril_indices(size)] = packed
+    return matrix
 
 
 def with_slots(arrays: Arrays, labels: Indices) -> Arrays:
@@ -143,16 +182,22 @@ def with_room(arrays: Arrays, needed: dict[int, int]) -> Arrays:
 def repacked(arrays: Arrays, rooms: NDArray[np.int64], *, spare: bool = False) -> Arrays:
     """The same in a new store, with this room for each block, one after the other; and half as much spare room."""
     sizes = block_size(rooms)
-    size = int(sizes.sum()) * (3 if spare else 2) // 2
+    size = _checked_size(arrays, rooms, 1.5 if spare else 1.0)
+    slots = arrays.slots.copy()
+    slots[:, ROOM], slots[:, START] = rooms, np.cumsum(sizes) - sizes
+    return _copied(arrays, slots, np.zeros((2, size)), np.flatnonzero(rooms).tolist())
+
+
+def _checked_size(arrays: Arrays, rooms: NDArray[np.int64], spare: float = 1.0) -> int:
+    """How long a store for blocks of these rooms is, times `spare`; an InputError where that is too much."""
+    size = int(int(block_size(rooms).sum()) * spare)
     total = 16 * size + arrays.places.nbytes
     if total > MOST_BYTES:
         raise InputError(
             f"regressions of {np.count_nonzero(rooms) - 1} arms with up to {rooms.max()} features would take "
-            f"{total / 2**20:,.0f} MiB, more than the {MOST_BYTES / 2**20:,.0f} allowed; give fewer categories"
+            f"{total / 2**20:,.0f} MiB, more than the {MOST_BYTES / 2**20:,.0f} allowed; give fewer columns"
         )
-    slots = arrays.slots.copy()
-    slots[:, ROOM], slots[:, START] = rooms, np.cumsum(sizes) - sizes
-    return _copied(arrays, slots, np.zeros((2, size)), np.flatnonzero(rooms).tolist())
+    return size
 
 
 def _copied(arrays: Arrays, slots: NDArray[np.int64], store: Floats, moved: list[int]) -> Arrays:

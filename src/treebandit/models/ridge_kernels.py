@@ -58,11 +58,17 @@ _GROWTH, _MOST_NEW_ROWS, _CHANGE = 1.125, 4096, 0.05
 
 
 @part
-def _see(columns, context):  # type: ignore[no-untyped-def]
-    """Take a row into the running moments of its numbers; far outliers count as if they were nearer."""
+def _see(columns, context, seen):  # type: ignore[no-untyped-def]
+    """Take a row into the running moments of its numbers; far outliers count as if they were nearer.
+
+    seen: how many rows were learned before.
+    """
     for j in range(context.shape[0]):
         value, count, mean = np.float64(context[j]), columns[COUNT, j], columns[MEAN, j]
         if columns[CATEGORIES, j] == 0.0 and value == value:
+            # A number that was missing in all rows so far: in its first value's unit they are at 0, as they were.
+            if count == 0.0 and seen > 0.0 and value != 0.0 and value != 1.0:
+                columns[SHIFT, j] = value
             if value != 0.0 and value != 1.0:
                 columns[OTHER, j] = 1.0
             if count >= _TRUSTED_ROWS and columns[SQUARES, j] > 0.0:
@@ -178,7 +184,7 @@ def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-d
     counts = np.zeros((2, slots.shape[0]), np.int64)
     added, stale = counts[0], counts[1]
     for i in range(n):
-        _see(columns, contexts[i])
+        _see(columns, contexts[i], numbers[REWARDS] + i)
         added[slot_of(slots, arms[i])] += 1
     if numbers[REWARDS] + n >= min(numbers[RENEWED] * _GROWTH, numbers[RENEWED] + _MOST_NEW_ROWS):
         numbers[RENEWED] = numbers[REWARDS] + n

@@ -17,7 +17,7 @@ from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.schedule import Schedule
-from treebandit.trees.forest import TreeLearner
+from treebandit.trees.forest import Forest, GroupedTreeLearner, Masked, TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
 from treebandit.trees.limits import check_learner
 
@@ -116,7 +116,7 @@ class TreeModel:
         scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
         targets = scale.standardised(history.rewards)
         encoder, features = self._fitted_encoder(history.rows(newest.columns), targets, drawn)
-        leaves = self._measured(features, targets, int(drawn.integers(2**31 - 1)), drawn)
+        leaves = self._measured(encoder, features, targets, drawn)
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
@@ -139,18 +139,30 @@ class TreeModel:
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return Encoder.restored(state, categories=self.settings.categories)
 
+    def _grown(self, encoder: Encoder, features: Features, targets: Floats, seed: int) -> Forest:
+        """Trees on these rows; a learner that can use it is told which features are one category's."""
+        trees = self.settings.trees
+        if isinstance(trees, GroupedTreeLearner):
+            groups, masked = encoder.column_groups, self._masked(encoder)
+            return trees.fit(features, targets, seed=seed, column_groups=groups, masked=masked)
+        return trees.fit(features, targets, seed=seed)
+
+    def _masked(self, encoder: Encoder) -> Masked:
+        """Features, and the share of the trees that may not see them."""
+        return (), 0.0
+
     def _measured(
-        self, features: Features, targets: Floats, seed: int, random: np.random.Generator
+        self, encoder: Encoder, features: Features, targets: Floats, random: np.random.Generator
     ) -> LeafStatistics:
-        settings = self.settings
+        settings, seed = self.settings, int(random.integers(2**31 - 1))
         if settings.statistics == "held_out" and len(targets) >= 4:
             order = random.permutation(len(targets))
             cut = min(max(round(len(targets) * settings.held_out_share), 1), len(targets) - 2)
             held, grown = np.sort(order[:cut]), np.sort(order[cut:])
-            forest = settings.trees.fit(features[grown], targets[grown], seed=seed)
+            forest = self._grown(encoder, features[grown], targets[grown], seed)
             features, targets = features[held], targets[held]
         else:
-            forest = settings.trees.fit(features, targets, seed=seed)
+            forest = self._grown(encoder, features, targets, seed)
         return LeafStatistics.measure(
             forest,
             features,

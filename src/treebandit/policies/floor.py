@@ -7,6 +7,8 @@ drawn from the distribution that is told, so the told probability is the true on
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,7 +44,13 @@ class ScoreDraws:
     @classmethod
     def of(cls, scores: Floats) -> ScoreDraws:
         """(size, n) scores, the same ones once only."""
-        return cls(scores[:1] if scores.strides[0] == 0 or len(scores) == 1 else scores)
+        return cls(scores[:1] if scores.strides[0] == 0 else scores)
+
+    @property
+    def mean(self) -> Floats:
+        """(n,): the mean score of each candidate."""
+        mean: Floats = np.add.reduce(self.scores, axis=0) / len(self.scores)
+        return mean
 
 
 class Choices(Protocol):
@@ -66,17 +74,20 @@ def choices(
     """
     by_chance = min(floor + (1.0 - floor) * drawn.uniform, 1.0)
     scores = drawn.scores
+    one_row = oracle is best_arm or (isinstance(oracle, TopK) and oracle.k == 1)
+    if one_row and scores.shape[1] > 1 and scores.min() > -np.inf:
+        return OneRow((1.0 - by_chance) * _shares(scores) + by_chance / scores.shape[1])
     # What no draw allows, chance does not either.
-    feasible: NDArray[np.bool_] = np.ones(scores.shape[1], np.bool_)
-    if not scores.min() > -np.inf:
-        feasible = np.logical_or.reduce(scores > -np.inf, axis=0)
-    if oracle is best_arm or (isinstance(oracle, TopK) and oracle.k == 1):
-        return OneRow((1.0 - by_chance) * _shares(scores) + by_chance / feasible.sum() * feasible)
+    feasible: NDArray[np.bool_] = np.logical_or.reduce(scores > -np.inf, axis=0)
+    if one_row:
+        return OneRow(
+            np.minimum((1.0 - by_chance) * _shares(scores) + by_chance / feasible.sum() * feasible, 1.0)
+        )
     sets = _Sets(scores.shape[1])
     if by_chance < 1.0:
         sets.add(_chosen(scores, oracle, size, random), 1.0 - by_chance)
     if by_chance > 0.0 and isinstance(oracle, TopK):
-        return TopKSets(sets, by_chance, np.flatnonzero(feasible), oracle.k, scores.mean(axis=0))
+        return TopKSets(sets, by_chance, np.flatnonzero(feasible), oracle.k, drawn.mean)
     if by_chance > 0.0:
         chance = np.where(feasible, random.random((size, len(feasible))), -np.inf)
         sets.add([choose_with(oracle, each, random) for each in chance], by_chance)
@@ -99,31 +110,34 @@ class _Sets:
     """Sets of candidates, each with its probability; told apart by what is in them, not by the order."""
 
     def __init__(self, n: int) -> None:
-        self.marginals = np.zeros(n)
-        self._rows: list[Indices] = []
-        self._weights: list[float] = []
-        self._places: dict[bytes, int] = {}
+        #: (n,): the probability of each candidate so far.
+        self.totals = np.zeros(n)
+        self._rows: dict[bytes, Indices] = {}
+        self._weights: dict[bytes, float] = {}
 
-    def add(self, chosen: list[Indices], weight: float) -> None:
+    @property
+    def marginals(self) -> Floats:
+        """(n,): the probability of each candidate being in the set."""
+        return np.minimum(self.totals, 1.0)
+
+    def add(self, chosen: Sequence[Indices], weight: float) -> None:
         """Sets that are equally likely, with this probability in all."""
-        each = weight / len(chosen)
-        for rows in chosen:
-            place = self._places.setdefault(_key(rows), len(self._rows))
-            if place == len(self._rows):
-                self._rows.append(rows)
-                self._weights.append(0.0)
-            self._weights[place] += each
-            self.marginals[rows] += each
+        keys = _keys(chosen)
+        for key, rows in zip(keys, chosen, strict=True):
+            self._rows.setdefault(key, rows)
+        for key, count in Counter(keys).items():
+            self._weights[key] = self._weights.get(key, 0.0) + weight * (count / len(chosen))
+        counts = np.bincount(np.concatenate(chosen), minlength=len(self.totals))
+        self.totals += weight * (counts / len(chosen))
 
     def probability(self, rows: Indices) -> float:
         """What was added for this set."""
-        place = self._places.get(_key(rows))
-        return 0.0 if place is None else self._weights[place]
+        return self._weights.get(_keys([rows])[0], 0.0)
 
     def draw(self, random: np.random.Generator) -> tuple[Indices, float]:
         """A set, and its probability."""
-        place = _drawn(np.array(self._weights), random)
-        return self._rows[place], self._weights[place]
+        key = list(self._weights)[_drawn(np.array(list(self._weights.values())), random)]
+        return self._rows[key].copy(), min(self._weights[key], 1.0)
 
 
 class TopKSets:
@@ -137,8 +151,9 @@ class TopKSets:
                 f"{k} rows are to be chosen, but only {len(feasible)} of {len(scores)} have a score above -inf; "
                 "choose fewer or allow more"
             )
-        self.marginals = sets.marginals.copy()
-        self.marginals[feasible] += by_chance * self._k / len(feasible)
+        totals = sets.totals.copy()
+        totals[feasible] += by_chance * self._k / len(feasible)
+        self.marginals = np.minimum(totals, 1.0)
 
     def draw(self, random: np.random.Generator) -> tuple[Indices, float]:
         """A set, best first, and its probability."""
@@ -156,7 +171,7 @@ def _shares(scores: Floats) -> Floats:
     best = scores.max(axis=1, keepdims=True)
     found = scores == best
     counts: Floats = np.add.reduce(found, axis=0, dtype=np.float64)
-    if counts.sum() != len(scores) or scores.shape[1] == 1:  # equals, a NaN, or nothing feasible
+    if np.count_nonzero(found) != len(scores) or scores.shape[1] == 1:  # equals, a NaN, or nothing feasible
         for row in np.flatnonzero((best != best) | (best == -np.inf)):
             best_arm(scores[row])  # says what is wrong
         counts = (found / found.sum(axis=1, keepdims=True)).sum(axis=0)
@@ -165,6 +180,8 @@ def _shares(scores: Floats) -> Floats:
 
 def _chosen(scores: Floats, oracle: Oracle, size: int, random: np.random.Generator) -> list[Indices]:
     """What the oracle chooses in each draw; once, where neither scores nor oracle hold any chance."""
+    if len(scores) > 1 and isinstance(oracle, TopK):
+        return _top_rows(scores, oracle, random)
     if len(scores) > 1:
         return [choose_with(oracle, each, random) for each in scores]
     before = random.bit_generator.state
@@ -174,6 +191,18 @@ def _chosen(scores: Floats, oracle: Oracle, size: int, random: np.random.Generat
     return [first, *(choose_with(oracle, scores[0], random) for _ in range(size - 1))]
 
 
+def _top_rows(scores: Floats, oracle: TopK, random: np.random.Generator) -> list[Indices]:
+    """What `TopK` chooses in each of (size, n) scores, all at once but for those with equals at the edge."""
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : oracle.k + 1].astype(np.intp, copy=False)
+    best = np.take_along_axis(scores, order, axis=1)
+    with np.errstate(invalid="ignore"):
+        plain = (np.diff(best, axis=1) < 0.0).all(axis=1) & (best[:, : oracle.k] > -np.inf).all(axis=1)
+    chosen = list(order[:, : oracle.k])
+    for row in np.flatnonzero(~plain | np.isnan(scores).any(axis=1)):
+        chosen[row] = choose_with(oracle, scores[row], random)
+    return chosen
+
+
 def _drawn(weights: Floats, random: np.random.Generator) -> int:
     """A place, as likely as its weight says; none of weight 0."""
     totals = weights.cumsum()
@@ -181,8 +210,13 @@ def _drawn(weights: Floats, random: np.random.Generator) -> int:
     return place if place < len(weights) else int(weights.nonzero()[0][-1])  # the product was rounded up
 
 
-def _key(rows: Indices) -> bytes:
-    return np.sort(rows).tobytes()
+def _keys(chosen: Sequence[Indices]) -> list[bytes]:
+    """What is in each set, whatever the order."""
+    if len({len(rows) for rows in chosen}) > 1:
+        return [np.sort(rows).tobytes() for rows in chosen]
+    table = np.sort(np.array(chosen, np.intp), axis=1)
+    step, content = table[0].nbytes, table.tobytes()
+    return [content[place * step : (place + 1) * step] for place in range(len(table))]
 
 
 def _one_of_sets(n: int, k: int) -> float:

@@ -43,7 +43,7 @@ class Figure:
         heading = alt.Title(self.title, anchor="start", fontSize=17)
         whole = alt.concat(*self.panels, columns=self.columns, spacing=28).properties(title=heading)
         whole = whole.resolve_scale(color="independent", strokeDash="independent")
-        return _themed(whole.configure(font="sans-serif", background="white", padding=12))
+        return themed(whole.configure(font="sans-serif", background="white", padding=12))
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Style:
         size = {} if width else {"autosize": alt.AutoSizeParams(type="fit-x", contains="padding")}
         # The last label of an axis is wider than the chart.
         size["padding"] = {"left": 5, "right": 18, "top": 5, "bottom": 5}
-        return _themed(chart.configure(font="system-ui, sans-serif", background="transparent", **size))
+        return themed(chart.configure(font="system-ui, sans-serif", background="transparent", **size))
 
 
 def inline(frame: pl.DataFrame) -> Any:
@@ -142,7 +142,8 @@ def tooltip(*names: str, **numbers: str) -> list[Any]:
     ]
 
 
-def _themed(chart: Any) -> Any:
+def themed(chart: Any) -> Any:
+    """The chart with the colours and sizes of axes, legends and titles that all charts have."""
     line = {"gridColor": "#e3e3e3", "domainColor": "#999999", "tickColor": "#999999"}
     text = {
         "labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8, "labelPadding": 5,

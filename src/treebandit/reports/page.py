@@ -34,7 +34,32 @@ def write_page(source: str | Path | Results, file: str | Path) -> Path:
 def page(results: Results) -> str:
     """The page as text; every name in it is escaped by the template."""
     summary, drawn = summarise(results), figures(results, page=True)
-    specs, datasets = _specs(drawn)
+    specs, datasets = chart_specs(drawn)
+    return (
+        templates()
+        .get_template("page.html")
+        .render(
+            results=results,
+            studies=played_studies(results),
+            agents=summary["agent"].n_unique(),
+            problems=summary["environment"].n_unique(),
+            missing=_missing(results),
+            looks=looks(summary["agent"]),
+            tables={table.varied: table for table in tables(summary, results)},
+            figures=drawn,
+            map_sentences=results.maps[1],
+            provenance=provenance_rows(results),
+            settings=settings(results.runs),
+            citation=paper_citation(),
+            specs=specs,
+            datasets=datasets,
+            library=inline_script(javascript()),
+        )
+    )
+
+
+def templates() -> Environment:
+    """The templates of all pages: every value is escaped, and an unknown name is an error."""
     environment = Environment(
         loader=PackageLoader("treebandit.reports", "template"),
         autoescape=True,
@@ -43,26 +68,10 @@ def page(results: Results) -> str:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "ensure_ascii": False}
-    return environment.get_template("page.html").render(
-        results=results,
-        studies=played_studies(results),
-        agents=summary["agent"].n_unique(),
-        problems=summary["environment"].n_unique(),
-        missing=_missing(results),
-        looks=looks(summary["agent"]),
-        tables={table.varied: table for table in tables(summary, results)},
-        figures=drawn,
-        map_sentences=results.maps[1],
-        provenance=provenance_rows(results),
-        settings=settings(results.runs),
-        citation=paper_citation(),
-        specs=specs,
-        datasets=datasets,
-        library=_script(javascript()),
-    )
+    return environment
 
 
-def _specs(drawn: list[Figure]) -> tuple[dict[str, Any], dict[str, Any]]:
+def chart_specs(drawn: list[Figure]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Specs by id, and the data of all of them by name: what several panels show is there once."""
     specs: dict[str, Any] = {}
     datasets: dict[str, Any] = {}
@@ -80,6 +89,6 @@ def _missing(results: Results) -> dict[str, str]:
     return dict(results.missing.group_by("agent", maintain_order=True).agg(text).iter_rows())
 
 
-def _script(text: str) -> Markup:
+def inline_script(text: str) -> Markup:
     """Keep a script from ending early, or from opening a comment, at what merely looks like a tag."""
     return Markup(re.sub(r"<(/script|!--)", r"<\\\1", text, flags=re.IGNORECASE))

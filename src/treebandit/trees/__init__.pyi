@@ -1,6 +1,5 @@
 from treebandit.trees.forest import Forest as Forest
 from treebandit.trees.forest import TreeLearner as TreeLearner
-from treebandit.trees.histogram_forest import HistogramBoosting as HistogramBoosting
 from treebandit.trees.histogram_forest import HistogramForest as HistogramForest
 from treebandit.trees.leaf_statistics import LeafStatistics as LeafStatistics
 from treebandit.trees.lightgbm_trees import LightGBMTrees as LightGBMTrees

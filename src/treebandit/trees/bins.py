@@ -1,4 +1,4 @@
-"""Features as small whole numbers: at most 255 bins a column, thresholds that map back to the features exactly."""
+"""Features as small whole numbers: at most 255 bins a column, and thresholds that mean the same."""
 
 from __future__ import annotations
 
@@ -8,67 +8,83 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit.core import Features
+from treebandit.errors import ParameterError
+from treebandit.features.encoding import ColumnGroups
+from treebandit.trees.grower import Table
 
-#: Codes are bytes, and the last one of a column may stand for missing values.
+#: Codes are bytes, and the last one of a column is for missing values.
 MOST_BINS = 255
 
 
 @dataclass(frozen=True, slots=True)
-class BinnedFeatures:
-    """What a tree builder sees of (n, d) features: one row of codes per group of columns.
+class Bins:
+    """How (n, d) features become (n, groups) codes.
 
-    A group is one column cut at `edges`: code k means edges[k-1] <= x < edges[k], and code widths[g] a missing
-    value. Or it is a run of 0/1 columns of which at most one is 1 in any row, as one-hot coding makes them: code k
-    means that column first[g] + k - 1 is 1, code 0 that none is; then singles[g] is true, and a split sets one code
-    apart from all others.
+    A group is one column, cut at its `edges`: code k means edges[k-1] <= x < edges[k], and code `width` a missing
+    value. Or it is one-hot, the columns from `first` on that are one category's: code k means that the k-th of them
+    is 1, code 0 that none is.
     """
 
-    codes: NDArray[np.uint8]
-    widths: NDArray[np.int64]
-    singles: NDArray[np.bool_]
     first: NDArray[np.int64]
-    edges: list[NDArray[np.float32]]
+    widths: NDArray[np.int64]
+    one_hot: NDArray[np.bool_]
+    edges: tuple[NDArray[np.float32], ...]
+    levels: NDArray[np.float32]
 
     @classmethod
-    def of(cls, features: Features, most_bins: int) -> BinnedFeatures:
-        """Bin every column by quantiles; a column with few different values gets a bin for each."""
-        groups = _exclusive_runs(features, most_bins)
-        codes = np.empty((len(groups), len(features)), np.uint8)
-        edges = []
-        for group, (start, stop) in enumerate(groups):
-            if stop - start > 1:
-                edges.append(np.zeros(stop - start, np.float32))
-                codes[group] = features[:, start:stop] @ np.arange(1, stop - start + 1, dtype=np.float32)
-                continue
-            column = features[:, start]
-            cuts = _edges(column, most_bins)
-            edges.append(cuts)
-            codes[group] = np.searchsorted(cuts, column, side="right")
-            codes[group][np.isnan(column)] = len(cuts) + 1
+    def fit(cls, features: Features, most_bins: int, column_groups: ColumnGroups = ()) -> Bins:
+        """Cut every column by quantiles; a column with few different values gets a bin for each.
+
+        column_groups: (start, stop) of the columns that are one category's one-hot; each other column is a group.
+        """
+        runs = _runs(features.shape[1], column_groups)
+        levels = np.full((len(runs), MOST_BINS + 1), np.inf, np.float32)
+        edges = tuple(
+            cut(features[:, start], most_bins, row)
+            if stop - start == 1
+            else np.zeros(stop - start + 1, np.float32)
+            for (start, stop), row in zip(runs, levels, strict=True)
+        )
         return cls(
-            codes=codes,
-            widths=np.array([len(cuts) + 1 for cuts in edges], np.int64),
-            singles=np.array([stop - start > 1 for start, stop in groups], np.bool_),
-            first=np.array([start for start, _ in groups], np.int64),
+            first=np.array([start for start, _ in runs], np.int64),
+            widths=np.array([len(each) for each in edges], np.int64),
+            one_hot=np.array([stop - start > 1 for start, stop in runs], np.bool_),
             edges=edges,
+            levels=levels,
         )
 
+    def encode(self, features: Features) -> NDArray[np.uint8]:
+        """The (n, groups) codes of (n, d) features."""
+        codes = np.empty((len(features), len(self.first)), np.uint8)
+        for group, (start, edges) in enumerate(zip(self.first.tolist(), self.edges, strict=True)):
+            if self.one_hot[group]:
+                codes[:, group] = _place_of_one(features, start, start + len(edges) - 1)
+            else:
+                codes[:, group] = edges.searchsorted(features[:, start], side="right")
+        return codes
+
+    def table(self, codes: NDArray[np.uint8]) -> Table:
+        """Codes as trees are grown on them."""
+        return Table(codes, self.widths, self.one_hot, self.levels)
+
     def thresholds(
-        self, groups: NDArray[np.int32], cuts: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Column and threshold (go right at or above it) of splits that send codes from `cuts` on to the right.
-
-        A group of 0/1 columns sends the one code to the right; a cut at widths[g] parts missing values from all.
-        """
-        padded = np.full((len(self.edges), int(self.widths.max()) + 1), np.inf, np.float32)
-        for group, edges in enumerate(self.edges):
-            padded[group, 1 : len(edges) + 1] = np.float32(0.5) if self.singles[group] else edges
-        single = self.singles[groups]
-        return self.first[groups] + np.where(single, cuts - 1, 0), padded[groups, cuts]
+        self, nodes: NDArray[np.void]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.bool_]]:
+        """Column, threshold (go right at or above it) and whether missing values go left, of each node's split."""
+        group, low = nodes["group"], nodes["low"]
+        padded = np.full((len(self.edges), MOST_BINS + 1), np.inf, np.float32)
+        for row, edges, one_hot in zip(padded, self.edges, self.one_hot, strict=True):
+            row[1 : len(edges)] = np.float32(0.5) if one_hot else edges[:-1]
+        columns = self.first[group] + np.where(self.one_hot[group], low - 1, 0)
+        return columns, padded[group, low], nodes["high"] <= self.widths[group]
 
 
-def _edges(column: NDArray[np.float32], most_bins: int) -> NDArray[np.float32]:
-    """Rising edges, halfway between neighbouring values, that cut the column into bins of about equal weight."""
+def cut(column: NDArray[np.float32], most_bins: int, levels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rising edges, halfway between neighbouring values, that cut a column into bins of about equal weight.
+
+    Behind them comes NaN, which is where missing values are sorted in: after all others. The middle of each bin's
+    values is put into `levels`.
+    """
     values = np.sort(column)  # missing ones last
     values = values[: len(values) - np.count_nonzero(np.isnan(column))]
     ranks = np.flatnonzero(values[1:] != values[:-1])
@@ -76,22 +92,37 @@ def _edges(column: NDArray[np.float32], most_bins: int) -> NDArray[np.float32]:
         wanted = np.arange(1, most_bins) * (len(values) / most_bins) - 1
         ranks = ranks[np.unique(ranks.searchsorted(wanted).clip(max=len(ranks) - 1))]
     below, above = values[ranks], values[ranks + 1]
+    if len(values):
+        lowest, highest = np.append(values[0], above), np.append(below, values[-1])
+        levels[: len(lowest)] = lowest / 2 + highest / 2
     middle = ((below.astype(np.float64) + above) / 2).astype(np.float32)
-    return np.where(middle > below, middle, above)
+    return np.append(np.where(middle > below, middle, above), np.float32(np.nan))
 
 
-def _exclusive_runs(features: Features, most_bins: int) -> list[tuple[int, int]]:
-    """Columns from start to stop that form a group: single columns, and runs of 0/1 columns never 1 together."""
-    binary = ((features == 0) | (features == 1)).all(0)
+def _runs(width: int, column_groups: ColumnGroups) -> list[tuple[int, int]]:
+    """All columns in order, those of one category together as far as their codes fit a byte."""
     runs: list[tuple[int, int]] = []
-    taken = np.zeros(len(features), np.bool_)
-    for column in range(features.shape[1]):
-        ones = features[:, column] == 1
-        joins = runs and binary[column] and binary[column - 1] and column - runs[-1][0] < most_bins - 1
-        if joins and not (taken & ones).any():
-            runs[-1] = runs[-1][0], column + 1
-            taken |= ones
-        else:
-            runs.append((column, column + 1))
-            taken = ones
+    column = 0
+    for start, stop in (*column_groups, (width, width)):
+        if not column <= start <= stop <= width:
+            raise ParameterError(
+                f"column_groups={list(column_groups)!r} of {width} columns; expected (start, stop) pairs in rising "
+                "order that do not overlap"
+            )
+        runs += [(single, single + 1) for single in range(column, start)]
+        runs += [(part, min(part + MOST_BINS - 1, stop)) for part in range(start, stop, MOST_BINS - 1)]
+        column = stop
     return runs
+
+
+def _place_of_one(features: Features, start: int, stop: int) -> NDArray[np.int64]:
+    """Which of the columns from start to stop is 1 in each row, counted from 1; 0 where none is."""
+    block = features[:, start:stop]
+    place: NDArray[np.int64] = block.argmax(1) + 1
+    place[block[np.arange(len(block)), place - 1] != 1] = 0
+    if np.count_nonzero(block) != np.count_nonzero(place):
+        raise ParameterError(
+            f"columns {start} to {stop - 1} are grouped as one category's one-hot, but hold other numbers than at "
+            "most a single 1 a row; group only one-hot columns"
+        )
+    return place

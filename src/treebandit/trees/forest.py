@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from treebandit import schema
 from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
+from treebandit.features.encoding import ColumnGroups
 from treebandit.trees import kernels
 from treebandit.trees.kernels import CHAINS, NODE, ForestArrays
+
+#: Columns, and the share of the trees that may not see them.
+Masked = tuple[Sequence[int], float]
 
 
 @runtime_checkable
@@ -27,6 +31,29 @@ class TreeLearner(Protocol):
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow trees on (n, d) features and (n,) targets."""
+
+
+@runtime_checkable
+class GroupedTreeLearner(TreeLearner, Protocol):
+    """A tree learner that uses what is known of the columns."""
+
+    #: That `fit` takes `column_groups` and `masked`.
+    takes_column_groups: ClassVar[bool]
+
+    def fit(
+        self,
+        features: Features,
+        targets: Floats,
+        *,
+        seed: int,
+        column_groups: ColumnGroups = (),
+        masked: Masked = ((), 0.0),
+    ) -> Forest:
+        """Grow trees on (n, d) features and (n,) targets.
+
+        column_groups: (start, stop) of the columns that are one category's one-hot, or the arm's.
+        masked: columns, and the share of the trees that may not see them.
+        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -175,8 +175,34 @@ def leaf_noise(key, leaf):  # type: ignore[no-untyped-def]
 def add_draws(table, leaf, key, exploration, drawn):  # type: ignore[no-untyped-def]
     """Add to each of (draws,) numbers its own draw of o + exploration · √(s²/c) · noise of a leaf."""
     output, deviation = table[leaf, OUTPUT], exploration * np.sqrt(table[leaf, VARIANCE])
+    if deviation == 0.0:  # as in leaves of equal rewards, which are many
+        for k in range(uint64(drawn.shape[0])):
+            drawn[k] += output
+        return
     for k in range(uint64(drawn.shape[0])):
         drawn[k] += output + deviation * leaf_noise(key + k * uint64(NEXT_DRAW), leaf)
+
+
+@helper
+def _add_shared_draws(table, found, n, key, exploration, samples, leaves, drawn):  # type: ignore[no-untyped-def]
+    """`add_draws` of n rows in the trees of a block; a leaf that several rows reach is drawn once.
+
+    Rows that differ only in the arm, as most candidates of one decision do, mostly share their leaves.
+    leaves, drawn: scratch for the different leaves of one tree and their draws.
+    """
+    for j in range(CHAINS):
+        different = 0
+        for i in range(n):
+            leaf, place = found[i, j], 0
+            while place < different and leaves[place] != leaf:
+                place += 1
+            if place == different:
+                leaves[place] = leaf
+                drawn[place] = 0.0
+                add_draws(table, leaf, key, exploration, drawn[place])
+                different += 1
+            for k in range(drawn.shape[1]):
+                samples[i, k] += drawn[place, k]
 
 
 @njit(cache=True)
@@ -189,12 +215,18 @@ def sample_rows(forest, table, features, key, exploration, draws):  # type: igno
     n = features.shape[0]
     samples = np.zeros((n, draws))
     found = np.empty((min(n, ROWS), CHAINS), np.uint64)
+    # Comparing leaves costs time, too: with few draws of many rows more than it saves.
+    shared = 1 < n < 4 * draws and n <= ROWS
+    leaves, drawn = np.empty(n if shared else 0, np.uint64), np.empty((n if shared else 0, draws))
     rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
         size = min(n - start, ROWS)
         lay_out(features, start, size, rows)
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
+            if shared:
+                _add_shared_draws(table, found, n, key, exploration, samples, leaves, drawn)
+                continue
             for i in range(size):
                 for j in range(CHAINS):
                     add_draws(table, found[i, j], key, exploration, samples[start + i])

@@ -1,0 +1,88 @@
+"""`treebandit evaluate`: how good other policies would have been on a decision log."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated, Any
+
+import typer
+
+from treebandit.cli.output import writable_file
+from treebandit.errors import ParameterError
+
+
+def evaluate(
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOG",
+            help="A decision log: .parquet, .ndjson, a folder of parts, .dsjson, .vw, Open Bandit .csv; or hillstrom, "
+            "zozo:bts/men.",
+        ),
+    ],
+    policy: Annotated[
+        list[str],
+        typer.Option(
+            metavar="POLICY", help="uniform, logging, arm:NAME, or the file of a saved agent; repeatable."
+        ),
+    ],
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="ips, snips, dr and so on, or all; repeatable. Default: ips, snips, dr."
+        ),
+    ] = None,
+    interval: Annotated[str, typer.Option(help="normal, bootstrap or time-uniform.")] = "normal",
+    level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="treebandit, open-bandit, dsjson or vw-text, where the name lies."),
+    ] = None,
+    duplicates: Annotated[
+        str, typer.Option(help="Decisions with the id of an earlier one: refuse, or keep the first.")
+    ] = "refuse",
+    missing_reward: Annotated[
+        float | None,
+        typer.Option(metavar="R", help="What decisions without a reward count as; else left out."),
+    ] = None,
+    floor: Annotated[float, typer.Option(help="Share of an agent's decisions left to chance.")] = 0.01,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Show numbers without enough evidence, too.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the page: one file, works offline.")
+    ] = None,
+) -> None:
+    """Estimate what policies would have earned on a decision log.
+
+    Diagnostics come before numbers: below an effective sample size of 30 the answer is that there is not enough
+    evidence, and the exit code is 3 if that is so for every policy.
+    """
+    page = None if html is None else writable_file(html, "--html")
+    from treebandit import evaluation as package
+    from treebandit.evaluation.opening import FORMATS
+
+    if form is not None and form not in FORMATS:
+        raise ParameterError(f"--format is {form!r}; give one of {', '.join(FORMATS)}")
+    settings: dict[str, Any] = {"interval": interval, "level": level, "anyway": anyway, "floor": floor}
+    if missing_reward is not None:
+        settings["missing_reward"] = missing_reward
+    if estimator:
+        settings["estimators"] = tuple(package.ESTIMATORS) if estimator == ["all"] else tuple(estimator)
+    opened = package.open_log(log, form=form, duplicates=duplicates)  # type: ignore[arg-type]
+    found = package.evaluate(opened, policy, **settings)
+    if json:
+        typer.echo(json_module.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        from treebandit import reports
+
+        reports.print_evaluation(found, Console())
+    if page is not None:
+        from treebandit import reports
+
+        typer.echo(f"page: {reports.write_evaluation_page(found, page)}", err=json)
+    if all(each.refusal is not None for each in found.policies) and not anyway:
+        raise typer.Exit(3)

@@ -1,0 +1,65 @@
+"""The columns of a decision log, and how frames of other types are brought to them."""
+
+from __future__ import annotations
+
+from treebandit.errors import LogError, MissingExtraError, nearest
+
+try:
+    import polars as pl
+except ImportError as error:
+    raise MissingExtraError("polars", "evaluation") from error
+
+TIME = pl.Datetime("us", "UTC")
+
+#: One row is one decision; docs/evaluation.md tells what each column means and where it may be null.
+SCHEMA: dict[str, pl.DataType] = {
+    "id": pl.String(),
+    "time": TIME,
+    "arms": pl.List(pl.String),
+    "context": pl.String(),
+    "arm_contexts": pl.List(pl.String),
+    "chosen": pl.List(pl.Int32),
+    "probability": pl.Float64(),
+    "probabilities": pl.List(pl.Float64),
+    "reward": pl.Float64(),
+    "rewards": pl.List(pl.Float64),
+    "reward_time": TIME,
+    "policy": pl.String(),
+    "version": pl.String(),
+    "holdout": pl.Boolean(),
+}
+#: NDJSON has times as text, and contexts as objects, which polars reads as their text.
+TEXT_SCHEMA = {name: pl.String() if kind == TIME else kind for name, kind in SCHEMA.items()}
+
+
+def conform(frame: pl.LazyFrame, source: str) -> pl.LazyFrame:
+    """The columns of the schema, cast to its types; missing ones are null, others are left out."""
+    given = frame.collect_schema()
+    if not given.keys() & {"id", "chosen"}:
+        raise LogError(
+            f"{source} has neither id nor chosen among its columns ({', '.join(given) or 'none'}); "
+            f"{nearest(next(iter(given), ''), SCHEMA)}a decision log has the columns {', '.join(SCHEMA)}; other files "
+            "are read by treebandit.evaluation.from_columns and the converters"
+        )
+    return frame.select(
+        _cast(name, given[name], kind) if name in given else pl.lit(None, kind).alias(name)
+        for name, kind in SCHEMA.items()
+    )
+
+
+def _cast(name: str, given: pl.DataType, wanted: pl.DataType) -> pl.Expr:
+    column = pl.col(name)
+    if given == wanted:
+        return column
+    if name == "context" and isinstance(given, pl.Struct):
+        return pl.when(column.is_not_null()).then(column.struct.json_encode()).alias(name)
+    if name == "arm_contexts" and isinstance(given, pl.List) and isinstance(given.inner, pl.Struct):
+        return column.list.eval(pl.when(pl.element().is_not_null()).then(pl.element().struct.json_encode()))
+    if wanted == TIME and given == pl.String():
+        return column.str.to_datetime("%+", time_unit="us", time_zone="UTC")
+    if wanted == TIME and isinstance(given, pl.Datetime):
+        zoned = column if given.time_zone else column.dt.replace_time_zone("UTC")
+        return zoned.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
+    if name == "chosen" and given.is_integer():
+        return pl.concat_list(column).cast(wanted).alias(name)
+    return column.cast(wanted)

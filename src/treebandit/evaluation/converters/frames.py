@@ -1,0 +1,152 @@
+"""Any frame by naming its columns, and a log as such a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from treebandit.errors import LogError, ParameterError, nearest
+from treebandit.evaluation.columns import TIME
+from treebandit.evaluation.log import DecisionLog
+
+
+def from_columns(
+    frame: Any,
+    *,
+    arm: str,
+    reward: str,
+    context: Sequence[str] = (),
+    probability: str | float | Mapping[str, float] | None = None,
+    arms: Sequence[str] | str | None = None,
+    id: str | None = None,  # noqa: A002
+    time: str | None = None,
+    policy: str | None = None,
+    source: str = "the frame",
+) -> DecisionLog:
+    """The log that a table with one decision a row holds.
+
+    frame: a polars frame, or anything that polars makes one of, such as a pandas frame.
+    arm, reward, id, time: names of columns. context: names of the columns with features.
+    probability: the column that holds it; one number for all decisions; a dict by arm; None where it is not known.
+    arms: all arms that every decision offered, or the column that lists them; None: all that occur.
+    policy: the name of the policy that decided.
+    """
+    table = _polars(frame)
+    named = [arm, reward, *context, *(each for each in (id, time) if each is not None)]
+    if isinstance(probability, str):
+        named.append(probability)
+    if isinstance(arms, str):
+        named.append(arms)
+    for name in named:
+        if name not in table.columns:
+            raise LogError(
+                f"{source} has no column {name!r}; {nearest(name, table.columns)}there are {', '.join(table.columns)}"
+            )
+    label = table[arm].cast(pl.String)
+    if label.null_count():
+        raise LogError(
+            f"{source}: {label.null_count():,} rows of {arm!r} are null; every decision chose an arm"
+        )
+    offered = table[arms].cast(pl.List(pl.String)) if isinstance(arms, str) else _offered(label, arms)
+    places = _place(offered, label)
+    if places.null_count():
+        unknown = label.filter(places.is_null()).unique(maintain_order=True).head(3).to_list()
+        raise LogError(
+            f"{source}: {unknown} were chosen but are not among the arms; list all that were offered"
+        )
+    ids = table[id].cast(pl.String) if id else pl.Series([f"row-{n}" for n in range(len(table))])
+    made = {
+        "id": ids,
+        "arms": offered,
+        "chosen": places.cast(pl.Int32).reshape((-1, 1)).arr.to_list(),
+        "probability": _probability(table, label, probability),
+        "reward": table[reward].cast(pl.Float64),
+    }
+    log = pl.DataFrame(made)
+    if context:
+        log = log.with_columns(table.select(pl.struct(context).struct.json_encode().alias("context")))
+    if time is not None:
+        log = log.with_columns(time=_times(table[time]))
+    if policy is not None:
+        log = log.with_columns(policy=pl.lit(policy))
+    return DecisionLog.from_frame(log, source=source)
+
+
+def to_columns(log: DecisionLog) -> pl.DataFrame:
+    """One row per decision: id, time, arm, probability, reward, and one column per feature that all arms share.
+
+    Arms without names are the numbers of their rows. Features that only one arm has are left out.
+    """
+    rows = log.frame.collect()
+    if rows.select((pl.col("chosen").list.len() > 1).any()).item():
+        raise LogError(f"{log.source} chooses several rows at a time; a table has one arm a row")
+    first = pl.col("chosen").list.first()
+    arm = pl.coalesce(pl.col("arms").list.get(first, null_on_oob=True), first.cast(pl.String))
+    found = rows.select("id", "time", arm.alias("arm"), "probability", "reward")
+    if rows["context"].null_count() == len(rows):
+        return found
+    contexts = rows["context"].str.json_decode(infer_schema_length=None)
+    if not isinstance(contexts.dtype, pl.Struct):
+        width = int(np.max(contexts.list.len().to_numpy(), initial=0))
+        return found.with_columns(contexts.list.get(place).alias(f"x{place}") for place in range(width))
+    features = contexts.struct.unnest()
+    return found.with_columns(
+        features.rename({name: f"context.{name}" for name in features.columns if name in found.columns})
+    )
+
+
+def _polars(frame: Any) -> pl.DataFrame:
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    try:
+        if isinstance(frame, pl.LazyFrame):
+            return frame.collect()
+        return pl.DataFrame(frame)
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise LogError(
+            f"{type(frame).__name__} is no table ({error}); give a frame or a dict of columns"
+        ) from error
+
+
+def _offered(label: pl.Series, arms: Sequence[str] | None) -> pl.Series:
+    names = sorted(label.unique().to_list()) if arms is None else [str(arm) for arm in arms]
+    return pl.Series([names], dtype=pl.List(pl.String)).new_from_index(0, len(label))
+
+
+def _place(offered: pl.Series, label: pl.Series) -> pl.Series:
+    """(n,), the place of each label among its arms; null where it is not there."""
+    flat = pl.DataFrame({"row": np.arange(len(label)), "arm": label, "arms": offered}).explode("arms")
+    lengths = offered.list.len().to_numpy().astype(np.int64)
+    inside = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    found = flat.with_columns(place=pl.Series(inside)).filter(pl.col("arm") == pl.col("arms"))
+    found = found.unique("row", keep="first", maintain_order=True)
+    rows = pl.DataFrame({"row": np.arange(len(label))})
+    return rows.join(found.select("row", "place"), on="row", how="left", maintain_order="left")["place"]
+
+
+def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series:
+    if given is None:
+        return pl.Series([None] * len(table), dtype=pl.Float64)
+    if isinstance(given, str):
+        return table[given].cast(pl.Float64)
+    if isinstance(given, Mapping):
+        missing = set(label.unique()) - {str(arm) for arm in given}
+        if missing:
+            raise ParameterError(
+                f"probability has no entry for {', '.join(sorted(missing))}; give one per arm"
+            )
+        chances = {str(arm): float(value) for arm, value in given.items()}
+        return label.replace_strict(chances, return_dtype=pl.Float64)
+    return pl.Series(np.full(len(table), float(given)))
+
+
+def _times(series: pl.Series) -> pl.Series:
+    if series.dtype == pl.String:
+        series = series.str.to_datetime(time_unit="us", strict=True)
+    kind = series.dtype
+    if isinstance(kind, pl.Datetime) and kind.time_zone is None:
+        series = series.dt.replace_time_zone("UTC")
+    return series.cast(TIME)

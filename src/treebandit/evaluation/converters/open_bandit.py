@@ -1,0 +1,108 @@
+"""Logs of the Open Bandit Dataset (ZOZOTOWN) as CSV: one row is one position of a page of three."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from treebandit.errors import LogError
+from treebandit.evaluation.columns import TIME
+from treebandit.evaluation.log import DecisionLog
+
+_NEEDED = ("timestamp", "item_id", "position", "click", "propensity_score")
+_AFFINITY = "user-item_affinity_"
+_USER = "user_feature_"
+
+
+def read_open_bandit(path: str | os.PathLike[str], *, items: int | None = None) -> DecisionLog:
+    """The log in a CSV file of the Open Bandit Dataset, such as obp/dataset/obd/bts/men/men.csv.
+
+    The arms are the items 0 to items - 1; None: as many as the file has columns of affinities, else as the
+    `item_context.csv` beside it lists, else as occur. Context: position and the user's features; each arm's own: the
+    user's affinity to it. Each position of a page is a decision of its own, as the dataset's makers treat it: what else
+    the page showed is not in the file.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise LogError(f"{place} does not exist; give a CSV file of the Open Bandit Dataset")
+    try:
+        table = pl.read_csv(place, infer_schema_length=None)
+    except pl.exceptions.PolarsError as error:
+        raise LogError(f"{place} cannot be read as CSV ({str(error).partition(chr(10))[0]})") from error
+    missing = [name for name in _NEEDED if name not in table.columns]
+    if missing:
+        raise LogError(
+            f"{place} lacks {', '.join(missing)}; a log of the Open Bandit Dataset has these columns"
+        )
+    affinities = sorted(
+        (name for name in table.columns if name.startswith(_AFFINITY)),
+        key=lambda name: int(name.removeprefix(_AFFINITY)),
+    )
+    count = items or len(affinities) or _listed(place) or int(np.max(table["item_id"].to_numpy())) + 1
+    users = [name for name in table.columns if name.startswith(_USER)]
+    arms = pl.Series([[str(item) for item in range(count)]])
+    frame = table.select(
+        pl.int_range(pl.len()).cast(pl.String).alias("id"),
+        time=pl.col("timestamp").str.to_datetime("%+", time_unit="us", time_zone="UTC").cast(TIME),
+        arms=pl.lit(arms).first(),
+        context=pl.struct("position", *users).struct.json_encode(),
+        chosen=pl.concat_list(pl.col("item_id").cast(pl.Int32)),
+        probability=pl.col("propensity_score").cast(pl.Float64),
+        reward=pl.col("click").cast(pl.Float64),
+        policy=pl.lit(place.parent.parent.name),
+    )
+    if len(affinities) == count:
+        own = table.select(pl.concat_list(_affinity(name) for name in affinities).alias("own"))
+        frame = frame.with_columns(own["own"].alias("arm_contexts"))
+    return DecisionLog.from_frame(frame, source=str(path))
+
+
+def _affinity(name: str) -> pl.Expr:
+    return pl.concat_str(pl.lit('{"affinity":'), pl.col(name).cast(pl.Float64), pl.lit("}"))
+
+
+def _listed(place: Path) -> int:
+    beside = place.with_name("item_context.csv")
+    return len(pl.read_csv(beside)) if beside.exists() else 0
+
+
+def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
+    """Write a log as such a file; arms must be the items 0, 1, ... by number, and every decision have a reward."""
+    rows = log.frame.collect()
+    first = pl.col("chosen").list.first()
+    item = rows.select(
+        pl.coalesce(pl.col("arms").list.get(first, null_on_oob=True), first.cast(pl.String)).alias("item")
+    )["item"].cast(pl.Int64, strict=False)
+    if item.null_count() or rows["reward"].null_count() or rows["probability"].null_count():
+        raise LogError(
+            f"{log.source} cannot be written as Open Bandit CSV: arms must be whole numbers, and every decision needs "
+            "a probability and a reward"
+        )
+    contexts = rows["context"].str.json_decode(infer_schema_length=None)
+    features = contexts.struct.unnest() if isinstance(contexts.dtype, pl.Struct) else pl.DataFrame()
+    position = features["position"] if "position" in features.columns else pl.Series([1] * len(rows))
+    made = {
+        "": np.arange(len(rows)),
+        "timestamp": rows["time"].dt.strftime("%Y-%m-%d %H:%M:%S%.6f+00:00"),
+        "item_id": item,
+        "position": position,
+        "click": rows["reward"].cast(pl.Int64) if (rows["reward"] % 1 == 0).all() else rows["reward"],
+        "propensity_score": rows["probability"],
+    }
+    table = pl.DataFrame(made).with_columns(features[name] for name in features.columns if name != "position")
+    if rows["arm_contexts"].null_count() == 0:
+        own = rows["arm_contexts"].list.to_struct(
+            fields=[
+                f"{_AFFINITY}{place}"
+                for place in range(int(np.max(rows["arm_contexts"].list.len().to_numpy())))
+            ]
+        )
+        kind = pl.Struct({"affinity": pl.Float64})
+        table = table.with_columns(
+            series.str.json_decode(kind).struct.field("affinity").alias(series.name)
+            for series in own.struct.unnest().iter_columns()
+        )
+    table.write_csv(Path(path))

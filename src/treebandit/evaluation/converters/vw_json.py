@@ -1,0 +1,175 @@
+"""Vowpal Wabbit's decision logs, one JSON object a line (`--dsjson`), both ways."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from treebandit.errors import LogError
+from treebandit.evaluation.columns import SCHEMA
+from treebandit.evaluation.log import DecisionLog
+from treebandit.evaluation.log_files import scan_text
+from treebandit.files import replacing
+
+_MULTI, _TAG = "_multi", "_tag"
+#: Lines that become one frame at a time.
+_LINES = 20_000
+
+
+def read_dsjson(path: str | os.PathLike[str]) -> DecisionLog:
+    """The log in a dsjson file (also with .gz): contextual bandit events, and rewards that came later.
+
+    The reward is minus the cost. Arms are the `_tag`s of the actions, or their numbers from 1 as Vowpal Wabbit counts
+    them. As Vowpal Wabbit does, names that begin with an underscore are not read as features, and events marked with
+    `_skipLearn` bring no reward. Events without an outcome have the cost that their writer gave, usually 0. Slates, CCB
+    and continuous actions are refused.
+    """
+    frames = []
+    for records in _chunks(_records(path)):
+        frames.append(scan_text("\n".join(map(json.dumps, records))).collect())
+    frame = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
+    return DecisionLog.from_frame(frame, source=str(path))
+
+
+def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
+    """Write the decisions that have a reward; gives how many were left out because they have none.
+
+    Every decision must choose one arm and have a probability. Names of arms become `_tag`s, which are no features.
+    """
+    left_out = 0
+    with replacing(path) as file:
+        for record in log.records():
+            if "reward" not in record:
+                left_out += 1
+                continue
+            file.write((json.dumps(_event(record, log.source), ensure_ascii=False) + "\n").encode())
+    return left_out
+
+
+def _chunks(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    chunk = []
+    for record in records:
+        chunk.append(record)
+        if len(chunk) == _LINES:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    place = Path(path)
+    if not place.exists():
+        raise LogError(f"{place} does not exist; give a dsjson file")
+    with gzip.open(place, "rb") if place.suffix == ".gz" else open(place, "rb") as file:
+        for number, line in enumerate(file, 1):
+            # Writers put checkpoint lines between the events; Vowpal Wabbit skips what does not begin an object.
+            if not line.lstrip().startswith(b"{"):
+                continue
+            try:
+                event = json.loads(line)
+                yield _record(event, number)
+            except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+                raise LogError(
+                    f"{place}, line {number}, is no contextual bandit event of dsjson ({error!r})"
+                ) from error
+
+
+def _record(event: dict[str, Any], number: int) -> dict[str, Any]:
+    """One event in the columns of a decision log."""
+    if "RewardValue" in event:
+        late = {"id": event["EventId"], "reward": float(event["RewardValue"])}
+        return late | ({"reward_time": event["EnqueuedTimeUtc"]} if "EnqueuedTimeUtc" in event else {})
+    context = event["c"]
+    actions = context[_MULTI]
+    if "_outcomes" in event or "_slots" in context:
+        raise LogError("an event of several slots (CCB or slates); only one action a decision can be read")
+    tags = [action.get(_TAG) for action in actions]
+    state = event.get("VWState") or {}
+    known = event.get("_label_cost") is not None and not event.get("_skipLearn")
+    return {
+        "id": event.get("EventId") or f"line-{number}",
+        "time": event.get("Timestamp"),
+        "arms": [str(tag) for tag in tags]
+        if all(tag is not None for tag in tags)
+        else [str(place + 1) for place in range(len(actions))],
+        "context": _features(context),
+        "arm_contexts": [_features(action) for action in actions],
+        "chosen": [int(event["_labelIndex"]) if "_labelIndex" in event else int(event["_label_Action"]) - 1],
+        "probability": float(event["_label_probability"]),
+        "probabilities": _by_action(event.get("a"), event.get("p"), len(actions)),
+        "reward": 0.0 - float(event["_label_cost"]) if known else None,
+        "version": state.get("m"),
+        "policy": "Vowpal Wabbit",
+    }
+
+
+def _features(context: Any) -> Any:
+    """What Vowpal Wabbit reads of a context: names that begin with an underscore are no features."""
+    if isinstance(context, dict):
+        return {name: _features(value) for name, value in context.items() if not name.startswith("_")}
+    return [_features(value) for value in context] if isinstance(context, list) else context
+
+
+def _by_action(ranked: Any, chances: Any, size: int) -> list[float] | None:
+    """Probabilities in the order of the actions; None where they are not there for all of them."""
+    if not ranked or not chances or sorted(ranked) != list(range(1, size + 1)) or len(chances) != size:
+        return None
+    return [float(chance) for _, chance in sorted(zip(ranked, chances, strict=True))]
+
+
+def _event(record: dict[str, Any], source: str) -> dict[str, Any]:
+    """One decision as an event."""
+    if len(record["chosen"]) != 1 or "probability" not in record:
+        raise LogError(
+            f"{source}: decision {record['id']!r} chooses several rows or has no probability; dsjson needs one action "
+            "and its probability"
+        )
+    size = len(record.get("arms") or record["arm_contexts"])
+    own = record.get("arm_contexts") or [{}] * size
+    names = record.get("arms")
+    context = _named(record.get("context"))
+    actions = [({_TAG: names[place]} if names else {}) | _named(each) for place, each in enumerate(own)]
+    row = record["chosen"][0]
+    probabilities = record.get("probabilities")
+    ranked = [row, *(place for place in range(size) if place != row)]
+    if probabilities is None:
+        # Only the chosen action's is known; the others share the rest, as nobody reads them.
+        rest = (1 - record["probability"]) / max(1, size - 1)
+        probabilities = [record["probability"] if place == row else rest for place in range(size)]
+    return {
+        "_label_cost": 0.0 - record["reward"],
+        "_label_probability": record["probability"],
+        "_label_Action": row + 1,
+        "_labelIndex": row,
+        "Timestamp": record.get("time"),
+        "Version": "1",
+        "EventId": record["id"],
+        "a": [place + 1 for place in ranked],
+        "c": {**context, _MULTI: actions},
+        "p": [probabilities[place] for place in ranked],
+        "VWState": {"m": record.get("version", "")},
+    }
+
+
+def _named(context: Any) -> dict[str, Any]:
+    if context is None:
+        return {}
+    if isinstance(context, list):
+        return {f"x{place}": value for place, value in enumerate(context)}
+    return {name: _readable(value) for name, value in context.items()}
+
+
+def _readable(value: Any) -> Any:
+    """Vowpal Wabbit reads no texts in lists; as an object, each is a feature of its own."""
+    if isinstance(value, dict):
+        return {name: _readable(inner) for name, inner in value.items()}
+    if isinstance(value, list) and any(isinstance(inner, str) for inner in value):
+        return {str(inner): True for inner in value if inner is not None}
+    return value

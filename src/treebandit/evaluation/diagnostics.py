@@ -1,0 +1,242 @@
+"""What to look at before an estimate: whether the log can tell anything of the target policy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treebandit.core import Floats, Indices
+from treebandit.evaluation.batches import Batch
+
+#: Below this effective sample size there is no estimate: the interval itself cannot be believed.
+LEAST_EFFECTIVE = 30.0
+#: Bins of equal probability for calibration.
+_EDGES = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0])
+#: Parts of the log, in its order, that drift compares.
+_PARTS = 10
+#: Calibration looks at no more decisions than about twice this number, spread over the log.
+_MOST_CALIBRATED = 100_000
+
+
+def effective_sample_size(weight: Floats) -> float:
+    """(Σ w)² / Σ w²: how many decisions of the target policy itself the weighted ones are worth."""
+    squares = float((weight**2).sum())
+    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WeightDiagnostics:
+    """Of the weights of one target policy.
+
+    decisions: how many weights.
+    effective: how many decisions of the target policy itself they are worth (effective sample size).
+    largest_weight: of one decision.
+    mean_weight: near 1 where logged probabilities are true and the log supports the policy.
+    mean_weight_error: its standard error.
+    matched: share with a weight above 0.
+    support: share of the decisions in which every arm that the target could play could also have been logged; None
+        where the log does not tell the probabilities of arms that were not chosen.
+    left_out: decisions that the policy cannot make.
+
+    >>> import numpy as np
+    >>> from treebandit.evaluation import WeightDiagnostics
+    >>> WeightDiagnostics.of(np.array([0.0, 2.0, 2.0, 0.0])).effective
+    2.0
+    """
+
+    decisions: int
+    effective: float
+    largest_weight: float
+    mean_weight: float
+    mean_weight_error: float
+    matched: float
+    support: float | None
+    left_out: int = 0
+
+    @classmethod
+    def of(cls, weight: Floats, *, support: float | None = None, left_out: int = 0) -> WeightDiagnostics:
+        """The diagnostics of (n,) weights."""
+        n = len(weight)
+        if n == 0:
+            return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out)
+        error = float(weight.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+        return cls(
+            n,
+            effective_sample_size(weight),
+            float(weight.max()),
+            float(weight.mean()),
+            error,
+            float((weight > 0).mean()),
+            support,
+            left_out,
+        )
+
+    def refusal(self, least: float = LEAST_EFFECTIVE) -> str | None:
+        """Why there is not enough evidence, and what log would give it; None where there is enough."""
+        if self.effective >= least:
+            return None
+        if self.decisions == 0:
+            return "not enough evidence: no decision of the log can be used for this policy"
+        if self.matched == 0:
+            return (
+                "not enough evidence: the log never chose what this policy would; log decisions that give every arm a "
+                "probability (a floor)"
+            )
+        factor = least / max(self.effective, 1e-9)
+        bound = self.decisions / least
+        return (
+            f"not enough evidence: {self.decisions:,} decisions are worth {self.effective:.3g} of this policy's own "
+            f"(effective sample size; {least:g} are needed), and one decision has the weight "
+            f"{self.largest_weight:,.0f} of {self.mean_weight * self.decisions:,.0f} in all. Needed: about "
+            f"{_rounded(self.decisions * factor)} decisions logged like these, or as many as here with weights of at "
+            f"most {bound:,.0f}: what this policy plays with probability p must have been logged with at least "
+            f"p / {bound:,.0f}"
+        )
+
+    def warnings(self) -> list[str]:
+        """What makes an estimate doubtful although there is one."""
+        found = []
+        if self.support is not None and self.support < 1 - 1e-9:
+            found.append(
+                f"in {100 * (1 - self.support):.1f} % of the decisions the policy may play an arm that had probability "
+                "0 in the log: what it would earn there is not in the estimate"
+            )
+        off = abs(self.mean_weight - 1)
+        if self.decisions > 1 and off > 4 * self.mean_weight_error + 1e-9:
+            found.append(
+                f"the mean weight is {self.mean_weight:.3f} ± {self.mean_weight_error:.3f}, and should be 1: logged "
+                "probabilities are not true, or arms of the policy were never logged"
+            )
+        if self.left_out:
+            found.append(f"{self.left_out:,} decisions are left out: the policy cannot make them")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """The diagnostics as plain numbers."""
+        return asdict(self)
+
+
+def _rounded(count: float) -> str:
+    """Two digits are all that such a number is worth."""
+    digits = max(0, int(np.floor(np.log10(max(count, 1)))) - 1)
+    return f"{int(round(count, -digits)):,}"
+
+
+@dataclass
+class LogDiagnostics:
+    """Of the log itself, gathered a batch at a time: calibration of its probabilities, and drift of its policy.
+
+    total: decisions of the log.
+    told, seen, variance, count: of candidates by their logged probability: the sum of probabilities, how many were
+        chosen, the variance of that number, and how many candidates.
+    shares: of the arms, in ten parts of the log.
+    rewards: of the arms: number, sum and sum of squares.
+
+    Calibration needs the probabilities of all candidates: of those told to be chosen with probability about p, a share
+    p was chosen. Drift compares the shares of the arms in ten parts of the log, in its order.
+
+    >>> from treebandit.evaluation import evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
+    >>> found.log.total
+    2000
+    """
+
+    total: int
+    told: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
+    seen: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
+    variance: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
+    count: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
+    shares: Floats = field(default_factory=lambda: np.zeros((_PARTS, 0)))
+    rewards: Floats = field(default_factory=lambda: np.zeros((3, 0)))
+
+    def add_calibration(self, batch: Batch) -> None:
+        """Take in the probabilities of all candidates of every so many decisions; nothing where they are not known."""
+        if batch.marginals is None or np.isnan(batch.marginals).any():
+            return
+        every = max(1, self.total // _MOST_CALIBRATED)
+        kept = np.flatnonzero(batch.numbers % every == 0)
+        if every == 1 or len(set(batch.offered.tolist())) > 1:
+            marginals, chosen = batch.marginals, batch.chosen
+        else:
+            width = int(batch.offered[0])
+            marginals = batch.marginals.reshape(-1, width)[kept].ravel()
+            mine = np.isin(batch.owner, kept)
+            order = np.searchsorted(kept, batch.owner[mine])
+            chosen = batch.chosen[mine] - batch.starts[batch.owner[mine]] + order * width
+        bins = np.clip(np.searchsorted(_EDGES, marginals, side="left") - 1, 0, len(_EDGES) - 2)
+        size = len(_EDGES) - 1
+        self.told += np.bincount(bins, marginals, size)
+        self.variance += np.bincount(bins, marginals * (1 - marginals), size)
+        self.count += np.bincount(bins, minlength=size)
+        self.seen += np.bincount(bins[chosen], minlength=size)
+
+    def add_arms(self, numbers: Indices, arms: Indices, rewards: Floats) -> None:
+        """Take in the (c,) chosen arms and rewards of decisions with these numbers."""
+        width = max(int(arms.max(initial=-1)) + 1, self.shares.shape[1])
+        self.shares = np.pad(self.shares, ((0, 0), (0, width - self.shares.shape[1])))
+        self.rewards = np.pad(self.rewards, ((0, 0), (0, width - self.rewards.shape[1])))
+        part = np.minimum(numbers * _PARTS // max(self.total, 1), _PARTS - 1)
+        self.shares += np.bincount(part * width + arms, minlength=_PARTS * width).reshape(_PARTS, width)
+        paid = np.nan_to_num(rewards)
+        sums = [np.bincount(arms, each, minlength=width) for each in (np.ones(len(arms)), paid, paid**2)]
+        self.rewards += np.vstack(sums)
+
+    def arm_rewards(self, names: list[str]) -> list[dict[str, Any]]:
+        """How often each arm was chosen, the mean reward it brought, and the standard error of that mean."""
+        rows = []
+        for code in np.flatnonzero(self.rewards[0]):
+            n, total, squares = self.rewards[:, code]
+            variance = max(0.0, squares - total**2 / n) / max(n - 1, 1)
+            error = float(np.sqrt(variance / n))
+            rows.append({"arm": names[code], "chosen": int(n), "mean": float(total / n), "error": error})
+        return rows
+
+    @property
+    def calibration(self) -> list[dict[str, float]]:
+        """One row per bin that holds candidates: mean probability told, share chosen, how far apart in errors."""
+        rows = []
+        for place in np.flatnonzero(self.count):
+            n = self.count[place]
+            spread = np.sqrt(self.variance[place]) / n
+            told, seen = self.told[place] / n, self.seen[place] / n
+            z = (seen - told) / spread if spread > 0 else 0.0 if abs(seen - told) < 1e-9 else np.inf
+            rows.append(
+                {"candidates": float(n), "told": float(told), "chosen": float(seen), "errors": float(z)}
+            )
+        return rows
+
+    @property
+    def drift(self) -> float | None:
+        """Greatest total variation distance between the arm shares of a part and of the whole log, noise taken off.
+
+        0: the shares never change; 1: a part plays quite other arms. None without arm names.
+        """
+        if not self.shares.shape[1] or self.total < 10 * _PARTS:
+            return None
+        sizes = self.shares.sum(axis=1, keepdims=True)
+        whole = self.shares.sum(axis=0) / max(self.shares.sum(), 1)
+        parts = self.shares / np.maximum(sizes, 1)
+        distance = 0.5 * np.abs(parts - whole).sum(axis=1)
+        # What chance alone brings: the mean of |share - truth| for as many draws.
+        noise = 0.5 * (np.sqrt(2 * whole * (1 - whole) / np.pi) / np.sqrt(np.maximum(sizes, 1))).sum(axis=1)
+        return float(np.clip(distance - noise, 0, 1)[sizes[:, 0] > 0].max(initial=0.0))
+
+    def warnings(self) -> list[str]:
+        """What is doubtful in the log itself."""
+        found = []
+        bad = [row for row in self.calibration if abs(row["errors"]) > 4.5 and row["candidates"] >= 30]
+        if bad:
+            worst = max(bad, key=lambda row: abs(row["errors"]))
+            found.append(
+                f"logged probabilities are not calibrated: candidates told to be chosen with probability "
+                f"{worst['told']:.3f} were chosen in {worst['chosen']:.3f} of the cases ({worst['errors']:+.1f} "
+                "standard errors); estimates from them are biased"
+            )
+        if self.drift is not None and self.drift > 0.1:
+            found.append(
+                f"the logging policy changed: in a tenth of the log {100 * self.drift:.0f} % of its choices go to "
+                "other arms than in the whole; estimates stay right where each probability was true when it was logged"
+            )
+        return found

@@ -1,0 +1,208 @@
+"""Confidence intervals of a mean: normal, bootstrap, and time-uniform ones that may be looked at at any time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from treebandit.core import Floats
+from treebandit.errors import ParameterError
+from treebandit.parameters import check_choice, check_number
+
+IntervalKind = Literal["normal", "bootstrap", "time-uniform"]
+INTERVALS: tuple[IntervalKind, ...] = ("normal", "bootstrap", "time-uniform")
+
+#: Rows are resampled one by one up to so many, and in as many blocks of neighbours where there are more.
+MOST_BLOCKS = 2_000
+#: Shares of the capital that the time-uniform interval bets in turn, from careful to bold.
+_STAKES = 0.5 ** np.arange(1, 15)
+#: Weighted rewards are rounded down to so many values a factor of two, so that a long log costs no more than a short.
+_STEPS_PER_DOUBLING = 200
+#: Bisection halves the bracket so often.
+_HALVINGS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Limits between which the mean lies with the given probability; infinite where they are not known.
+
+    low, high: the limits.
+
+    >>> import numpy as np
+    >>> from treebandit.evaluation import normal
+    >>> interval = normal(np.array([0.0, 1.0, 0.0, 1.0]))
+    >>> interval.low < 0.5 < interval.high
+    True
+    """
+
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` is not outside."""
+        return self.low <= value <= self.high
+
+
+UNKNOWN = Interval(-np.inf, np.inf)
+
+
+def check_level(level: float) -> None:
+    """Raise unless `level` is a probability for intervals."""
+    check_number("level", level, above=0, most=0.9999)
+
+
+def standard_error(values: Floats) -> float:
+    """Standard deviation of the mean of independent values; NaN for fewer than two."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
+
+
+def normal(values: Floats, *, level: float = 0.95) -> Interval:
+    """mean ± z · standard error; right for many decisions, too short while a few of them carry the weight."""
+    error = standard_error(values)
+    if not np.isfinite(error):
+        return UNKNOWN
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * error
+    mean = float(values.mean())
+    return Interval(mean - reach, mean + reach)
+
+
+def bootstrap(
+    values: Floats, *, level: float = 0.95, resamples: int = 1_000, seed: int | None = 0
+) -> Interval:
+    """Studentised bootstrap: quantiles of (mean* - mean) / error* over resampled decisions.
+
+    Skewed values make it longer on the side of the tail, where the normal interval misses. Of more than
+    `MOST_BLOCKS` values, means of neighbouring blocks are resampled.
+    """
+    check_number("resamples", resamples, least=100, whole=True)
+    error = standard_error(values)
+    if not np.isfinite(error):
+        return UNKNOWN
+    mean = float(values.mean())
+    blocks = _block_means(values)
+    if error == 0 or len(blocks) < 2:
+        return Interval(mean, mean)
+    random = np.random.default_rng(seed)
+    centred = blocks - blocks.mean()
+    scale = float(centred.std(ddof=1) / np.sqrt(len(blocks)))
+    ratios = np.empty(resamples)
+    part = max(1, 2_000_000 // len(blocks))
+    for start in range(0, resamples, part):
+        size = min(part, resamples - start)
+        drawn = centred[random.integers(0, len(blocks), (size, len(blocks)), dtype=np.int32)]
+        means, errors = drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / np.sqrt(len(blocks))
+        # A resample without the rare large values has almost no spread of its own: it tells nothing of the tail.
+        ratios[start : start + size] = means / np.maximum(errors, 0.1 * scale)
+    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(mean - float(high) * error, mean - float(low) * error)
+
+
+def _block_means(values: Floats) -> Floats:
+    """Means of equally long runs of neighbours, at most MOST_BLOCKS; rows left over at the end count in none."""
+    length = -(-len(values) // MOST_BLOCKS)
+    whole = len(values) // length * length
+    means: Floats = values[:whole].reshape(-1, length).mean(axis=1)
+    return means
+
+
+def time_uniform(
+    reward: Floats, weight: Floats, *, reward_range: tuple[float, float], level: float = 0.95
+) -> Interval:
+    """An interval for the target's value that holds at all times at once, from weights and rewards alone.
+
+    Stop whenever you like, look as often as you like: the probability that it ever misses is at most 1 - level. It
+    needs true probabilities and rewards inside `reward_range`, and no bound on the weights. Whoever bets that the mean
+    of w x (x: the reward as a share of its range) is above m wins only where it is; a mixture of stakes turns into a
+    lower bound, and the same for w (1 - x) into an upper one, because the mean of w is 1 (Waudby-Smith and others,
+    Anytime-valid off-policy inference for contextual bandits, 2022).
+    """
+    least, most = _checked_range(reward_range, reward)
+    share = (reward - least) / (most - least)
+    alpha = (1 - level) / 2
+    low = lower_bound(weight * share, alpha)
+    high = 1 - lower_bound(weight * (1 - share), alpha)
+    return Interval(least + low * (most - least), least + min(1.0, high) * (most - least))
+
+
+def sequence(
+    reward: Floats,
+    weight: Floats,
+    *,
+    reward_range: tuple[float, float],
+    level: float = 0.95,
+    points: int = 40,
+) -> list[tuple[int, Interval]]:
+    """The time-uniform interval after growing numbers of decisions; each lies inside those before it."""
+    n = len(reward)
+    if n == 0:
+        return []
+    moments = np.unique(np.geomspace(min(10, n), n, points).astype(int))
+    found = []
+    low, high = reward_range
+    for moment in moments:
+        now = time_uniform(reward[:moment], weight[:moment], reward_range=reward_range, level=level)
+        low, high = max(low, now.low), min(high, now.high)
+        found.append((int(moment), Interval(low, max(low, high))))
+    return found
+
+
+def lower_bound(values: Floats, alpha: float) -> float:
+    """A number that the mean of values >= 0 is below at any time with probability at most alpha; 0 to 1."""
+    if not len(values):
+        return 0.0
+    amounts, counts = _rounded_down(values)
+    goal = np.log(1 / alpha)
+    below, above = 0.0, 1.0
+    if _log_capital(amounts, counts, 1.0) >= goal:
+        return 1.0
+    for _ in range(_HALVINGS):
+        middle = (below + above) / 2
+        if _log_capital(amounts, counts, middle) >= goal:
+            below = middle
+        else:
+            above = middle
+    return below
+
+
+def _log_capital(amounts: Floats, counts: Floats, mean: float) -> float:
+    """Log of what a unit of capital has become that bet on a mean above `mean`, the average over all stakes."""
+    gains = np.log1p(_STAKES[:, None] * (amounts[None, :] / max(mean, 1e-12) - 1)) @ counts
+    top = gains.max()
+    return float(top + np.log(np.exp(gains - top).mean()))
+
+
+def _rounded_down(values: Floats) -> tuple[Floats, Floats]:
+    """Different values and how often each comes; rounded down, which makes a lower bound lower, never wrong."""
+    if len(values) > 4 * _STEPS_PER_DOUBLING:
+        positive = values > 0
+        steps = np.floor(np.log2(values, where=positive, out=np.zeros_like(values)) * _STEPS_PER_DOUBLING)
+        values = np.where(positive, np.minimum(np.exp2(steps / _STEPS_PER_DOUBLING), values), 0.0)
+    amounts, counts = np.unique(values, return_counts=True)
+    return amounts, counts.astype(np.float64)
+
+
+def _checked_range(reward_range: tuple[float, float], reward: Floats) -> tuple[float, float]:
+    least, most = reward_range
+    if not (np.isfinite(least) and np.isfinite(most) and least < most):
+        raise ParameterError(
+            f"reward_range is {reward_range}; give the least and the greatest possible reward"
+        )
+    if len(reward) and (reward.min() < least or reward.max() > most):
+        raise ParameterError(
+            f"reward_range is {reward_range}, but the log holds rewards from {reward.min():g} to {reward.max():g}; "
+            "give the least and the greatest possible reward"
+        )
+    return float(least), float(most)
+
+
+def interval(
+    kind: IntervalKind, values: Floats, *, level: float = 0.95, resamples: int = 1_000, seed: int | None = 0
+) -> Interval:
+    """The normal or bootstrap interval of the mean of values."""
+    check_choice("interval", kind, INTERVALS)
+    if kind == "bootstrap":
+        return bootstrap(values, level=level, resamples=resamples, seed=seed)
+    return normal(values, level=level)

@@ -1,0 +1,203 @@
+"""A decision log: what was offered, what was chosen with which probability, and what it brought."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import polars as pl
+
+from treebandit.errors import LogError
+from treebandit.evaluation import log_files
+from treebandit.evaluation.columns import SCHEMA, conform
+from treebandit.evaluation.log_files import told
+from treebandit.evaluation.validation import CHECKED, LogSummary, check_batches, check_ids
+from treebandit.parameters import check_choice
+
+Duplicates = Literal["refuse", "first"]
+#: Decisions in memory at once.
+BATCH = 65_536
+
+_REWARD_COLUMNS = ("reward", "rewards", "reward_time")
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionLog:
+    """Decisions in the order in which they were logged; nothing is read before it is needed.
+
+    frame: polars LazyFrame with the columns of `SCHEMA`, late rewards joined.
+    source: what messages call the log.
+    late: reward rows found apart from their decisions.
+    lost: those of them whose id no decision has.
+    repeated: rewards that a later one of the same id replaced.
+
+    >>> from treebandit.evaluation import DecisionLog
+    >>> log = DecisionLog.from_records(
+    ...     [{"id": "1", "arms": ["a", "b"], "chosen": [0], "probability": 0.5, "reward": 1.0}]
+    ... )
+    >>> log.write("log.parquet")
+    >>> len(DecisionLog.read("log.parquet"))
+    1
+    """
+
+    frame: pl.LazyFrame
+    source: str = "the log"
+    late: int = 0
+    lost: int = 0
+    repeated: int = 0
+
+    @classmethod
+    def scan(cls, path: str | os.PathLike[str], *, duplicates: Duplicates = "refuse") -> Self:
+        """The log in a file or folder, read a batch at a time whenever it is used; `check` checks it."""
+        return cls.from_frame(log_files.scan_files(path), source=os.fspath(path), duplicates=duplicates)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], *, duplicates: Duplicates = "refuse") -> Self:
+        """The log in a file or folder, in memory and checked.
+
+        duplicates: 'first' keeps the first of several decisions with one id; 'refuse' raises a LogError.
+        """
+        log = cls.scan(path, duplicates=duplicates).collected()
+        log.check()
+        return log
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pl.DataFrame | pl.LazyFrame,
+        *,
+        source: str = "the log",
+        duplicates: Duplicates = "refuse",
+    ) -> Self:
+        """The log that a frame with these columns is; rows without `chosen` are late rewards."""
+        check_choice("duplicates", duplicates, ("refuse", "first"))
+        with told(source):
+            rows = conform(frame.lazy(), source)
+            late = rows.select(pl.col("chosen").null_count()).collect().item()
+            decisions = rows.filter(pl.col("chosen").is_not_null()) if late else rows
+            if duplicates == "first":
+                decisions = decisions.unique("id", keep="first", maintain_order=True)
+            log = cls(decisions, source)
+            return log.with_rewards(rows.filter(pl.col("chosen").is_null())) if late else log
+
+    @classmethod
+    def from_records(cls, records: Iterable[Mapping[str, Any]], *, source: str = "the records") -> Self:
+        """The log of dicts such as NDJSON has, one per decision or late reward; checked."""
+        import json
+
+        try:
+            lines = "\n".join(json.dumps(dict(record), allow_nan=False) for record in records)
+        except (TypeError, ValueError) as error:
+            raise LogError(
+                f"{source} hold what JSON cannot ({error}); give numbers, text, lists and dicts, times as text, and "
+                "null for a missing number"
+            ) from error
+        with told(source):
+            rows = log_files.scan_text(lines).collect()
+        log = cls.from_frame(rows, source=source)
+        log.check()
+        return log
+
+    def check(self) -> LogSummary:
+        """Raise a LogError where a row cannot be true or an id comes twice; else what the log holds."""
+        with told(self.source):
+            summary = check_batches(self.batches(CHECKED), self.source)
+            check_ids(self.frame, self.source)
+        return summary
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the log as its name says: `.parquet`, `.ndjson`, `.jsonl` (also `.gz`), or a folder of parts."""
+        with told(self.source):
+            log_files.write_files(self.frame, path)
+
+    def append(self, path: str | os.PathLike[str]) -> None:
+        """Add these decisions at the end of a log, which is made where there is none.
+
+        A folder gets one more part and NDJSON more lines; a Parquet file is written anew, so prefer a folder for a
+        log that grows.
+        """
+        with told(self.source):
+            log_files.append_files(self.frame, path)
+
+    def with_rewards(self, rewards: pl.DataFrame | pl.LazyFrame | Sequence[Mapping[str, Any]]) -> Self:
+        """The log with late rewards joined by id: `id`, `reward` or `rewards`, and `reward_time` where known.
+
+        Of several rewards of one id the one with the latest `reward_time` counts, and of equal ones the last; a
+        decision's own reward counts as the first. `late`, `lost` and `repeated` tell what was found.
+        """
+        if not isinstance(rewards, pl.DataFrame | pl.LazyFrame):
+            rewards = pl.DataFrame([dict(each) for each in rewards], infer_schema_length=None)
+        with told(self.source):
+            late = conform(rewards.lazy(), "the rewards").select("id", *_REWARD_COLUMNS).collect()
+            _check_rewards(late, self.source)
+            known = self.frame.select("id", pl.col("reward").is_not_null().alias("own"))
+            met = late.lazy().join(known, on="id", how="inner").select("id", "own").collect()
+            last = late.sort("reward_time", nulls_last=False, maintain_order=True).unique(
+                "id", keep="last", maintain_order=True
+            )
+            own = met.filter("own")["id"].n_unique()
+            return replace(
+                self,
+                frame=_joined(self.frame, last.lazy()),
+                late=self.late + late.height,
+                lost=self.lost + late.height - met.height,
+                repeated=self.repeated + met.height - met["id"].n_unique() + own,
+            )
+
+    def batches(self, columns: Sequence[str] | None = None, *, rows: int = BATCH) -> Iterator[pl.DataFrame]:
+        """Frames of at most `rows` decisions each, in order, with these columns alone."""
+        frame = self.frame if columns is None else self.frame.select(columns)
+        with told(self.source):
+            for batch in frame.collect_batches(chunk_size=rows, maintain_order=True):
+                yield from batch.iter_slices(rows)
+
+    def collected(self) -> Self:
+        """The same log in memory."""
+        with told(self.source):
+            return replace(self, frame=self.frame.collect().lazy())
+
+    def filter(self, *conditions: Any) -> Self:
+        """Only the decisions for which these polars expressions hold."""
+        return replace(self, frame=self.frame.filter(*conditions))
+
+    def rewarded(self) -> Self:
+        """Only the decisions whose reward has come."""
+        return self.filter(pl.col("reward").is_not_null())
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The decisions as dicts such as NDJSON has."""
+        for batch in self.batches():
+            yield from log_files.records(batch)
+
+    def __len__(self) -> int:
+        with told(self.source):
+            return int(self.frame.select(pl.len()).collect().item())
+
+
+def _check_rewards(late: pl.DataFrame, source: str) -> None:
+    total = pl.coalesce("reward", pl.col("rewards").list.sum())
+    wrong = late.filter(pl.col("id").is_null() | total.is_null() | ~total.is_finite())
+    if wrong.height:
+        raise LogError(
+            f"{source}: {wrong.height:,} rows without chosen are no late rewards (the first: id {wrong['id'][0]!r}, "
+            f"reward {wrong['reward'][0]}); a decision has chosen, a late reward has an id and a finite reward"
+        )
+
+
+def _joined(decisions: pl.LazyFrame, rewards: pl.LazyFrame) -> pl.LazyFrame:
+    """The decisions, each with the later of its own reward and the one of the same id in `rewards`."""
+    found = rewards.select("id", *(pl.col(name).alias(f"{name}:late") for name in _REWARD_COLUMNS), late=True)
+    older = pl.col("reward_time:late") < pl.col("reward_time")
+    use = pl.col("late").fill_null(False) & ~(older.fill_null(False) & pl.col("reward").is_not_null())
+    total = pl.coalesce("reward:late", pl.col("rewards:late").list.sum())
+    return (
+        decisions.join(found, on="id", how="left", maintain_order="left")
+        .with_columns(
+            reward=pl.when(use).then(total).otherwise("reward"),
+            rewards=pl.when(use).then("rewards:late").otherwise("rewards"),
+            reward_time=pl.when(use).then("reward_time:late").otherwise("reward_time"),
+        )
+        .select(*SCHEMA)
+    )

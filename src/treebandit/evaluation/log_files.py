@@ -1,0 +1,171 @@
+"""The forms of a decision log on disk: a Parquet file, NDJSON, or a folder of parts of either."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from treebandit.errors import LogError
+from treebandit.evaluation.columns import SCHEMA, TEXT_SCHEMA, conform
+from treebandit.files import replacing
+
+_NDJSON = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
+_PARQUET = (".parquet", ".pq")
+_FORMS = "a .parquet file, an .ndjson or .jsonl file (also with .gz), or a folder of such files"
+#: Rows that are in memory at once while a log is written.
+_BATCH = 50_000
+
+
+def scan_files(path: str | os.PathLike[str]) -> pl.LazyFrame:
+    """All rows of a log, late rewards among them, in the order in which they were written."""
+    place = Path(path)
+    if place.is_dir():
+        parts = sorted(each for each in place.iterdir() if _form(each) and not each.name.startswith("."))
+        if not parts:
+            raise LogError(f"{place} holds no part of a decision log; give {_FORMS}")
+        return pl.concat([_scan_file(part) for part in parts])
+    if not place.exists():
+        raise LogError(f"{place} does not exist; give {_FORMS}")
+    return _scan_file(place)
+
+
+def write_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
+    """Write a log whole: the file, or the folder's only part, takes the place of what was there."""
+    place = Path(path)
+    form = _form(place)
+    if place.is_dir() or form is None:
+        if place.exists() and not place.is_dir():
+            raise LogError(f"{place} has no form of a decision log; give {_FORMS}")
+        old = [each for each in place.iterdir() if _form(each)] if place.exists() else []
+        add_part(frame, place)
+        for part in old:
+            part.unlink()
+        return
+    if form == "parquet":
+        _write_parquet(frame, place)
+        return
+    with replacing(place) as file:
+        if place.suffix == ".gz":
+            with gzip.GzipFile(fileobj=file, mode="wb") as packed:
+                _write_lines(frame, packed)
+        else:
+            _write_lines(frame, file)
+
+
+def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
+    """Add rows to a log: a part to a folder, lines to NDJSON; a Parquet file is written anew, a batch at a time."""
+    place = Path(path)
+    form = _form(place)
+    if place.is_dir() or (form is None and not place.exists()):
+        add_part(frame, place)
+    elif not place.exists():
+        write_files(frame, place)
+    elif form == "parquet":
+        _write_parquet(pl.concat([scan_files(place), frame]), place)
+    elif place.suffix == ".gz":
+        with gzip.open(place, "ab") as packed:
+            _write_lines(frame, packed)
+    elif form == "ndjson":
+        with open(place, "ab") as file:
+            if file.tell() and _last_byte(place) != b"\n":
+                file.write(b"\n")  # a writer that was cut short left half a line: it must not swallow ours
+            _write_lines(frame, file)
+    else:
+        raise LogError(f"{place} has no form of a decision log; give {_FORMS}")
+
+
+def add_part(frame: pl.LazyFrame, folder: Path) -> Path:
+    """Add one Parquet part to a folder, whole or not at all; parts sort by the time they were written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    part = folder / f"part-{stamp}-{uuid.uuid4().hex[:8]}.parquet"
+    _write_parquet(frame, part)
+    return part
+
+
+@contextlib.contextmanager
+def told(source: str) -> Iterator[None]:
+    """What polars cannot read or cast becomes a LogError that names the log, and the line where there is one."""
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).partition("\n")[0]
+        raise LogError(f"{source} cannot be read as a decision log: {reason}{_bad_line(source)}") from error
+
+
+def _scan_file(path: Path) -> pl.LazyFrame:
+    with told(str(path)):
+        if _form(path) == "parquet":
+            return conform(pl.scan_parquet(path, glob=False), str(path))
+        if _form(path) == "ndjson":
+            if path.stat().st_size == 0:
+                return pl.LazyFrame(schema=SCHEMA)
+            return conform(pl.scan_ndjson(path, schema=TEXT_SCHEMA), str(path))
+    raise LogError(f"{path} has no form of a decision log; give {_FORMS}")
+
+
+def scan_text(lines: str) -> pl.LazyFrame:
+    """NDJSON that is in memory already."""
+    if not lines.strip():
+        return pl.LazyFrame(schema=SCHEMA)
+    return conform(pl.scan_ndjson(lines.encode(), schema=TEXT_SCHEMA), "the records")
+
+
+def _form(path: Path) -> str | None:
+    name = path.name.lower()
+    return "ndjson" if name.endswith(_NDJSON) else "parquet" if name.endswith(_PARQUET) else None
+
+
+def _write_parquet(frame: pl.LazyFrame, path: Path) -> None:
+    with replacing(path) as file:
+        frame.sink_parquet(file, row_group_size=_BATCH, statistics=True)
+
+
+def _write_lines(frame: pl.LazyFrame, file: Any) -> None:
+    for batch in frame.collect_batches(chunk_size=_BATCH):
+        lines = (json.dumps(record, ensure_ascii=False, separators=(",", ":")) for record in records(batch))
+        file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def records(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows as the dicts that NDJSON has: contexts as objects, times as text, without what is null."""
+    times = [pl.col(name).dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ") for name in ("time", "reward_time")]
+    for row in frame.with_columns(times).iter_rows(named=True):
+        record = {name: value for name, value in row.items() if value is not None}
+        if "context" in record:
+            record["context"] = json.loads(record["context"])
+        if "arm_contexts" in record:
+            record["arm_contexts"] = [
+                None if text is None else json.loads(text) for text in record["arm_contexts"]
+            ]
+        yield record
+
+
+def _last_byte(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1)
+
+
+def _bad_line(source: str) -> str:
+    """Which line of an NDJSON file cannot be read; nothing where that cannot be told."""
+    path = Path(source)
+    if _form(path) != "ndjson" or not path.is_file():
+        return ""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                if line.strip():
+                    conform(pl.scan_ndjson(line.strip(), schema=TEXT_SCHEMA), source).collect()
+            except pl.exceptions.PolarsError:
+                return f" (line {number}: {line[:80].decode(errors='replace').strip()})"
+    return ""

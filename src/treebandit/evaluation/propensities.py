@@ -1,0 +1,62 @@
+"""Probabilities that were not logged, estimated from the choices: better than nothing, and never silent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treebandit.core import Floats
+from treebandit.evaluation.batches import ArmCodes, Batch
+from treebandit.evaluation.log import DecisionLog
+from treebandit.evaluation.reward_models import CrossFitted
+from treebandit.trees.forest import TreeLearner
+from treebandit.trees.histogram_forest import HistogramForest
+
+#: No candidate is believed to have had less; a smaller one would be a guess with a large weight.
+LEAST = 0.005
+
+
+def default_classifier() -> HistogramForest:
+    """The forest that estimates how likely each candidate was to be chosen."""
+    return HistogramForest(n_trees=50, max_depth=6, min_samples_leaf=25)
+
+
+@dataclass
+class EstimatedPropensities:
+    """A classifier of the choices: given context and arm, how likely was this candidate to be chosen?
+
+    Cross-fitted like reward models. It is right only where the logged contexts hold all that the logging policy looked
+    at; a policy that saw more, or that changed while it was logged, makes every estimate from it wrong.
+    """
+
+    fitted: CrossFitted
+
+    @classmethod
+    def learned(
+        cls,
+        log: DecisionLog,
+        codes: ArmCodes,
+        *,
+        classifier: TreeLearner | None = None,
+        folds: int = 5,
+        seed: int = 0,
+    ) -> EstimatedPropensities:
+        """Learn the choices of a log."""
+        model = classifier or default_classifier()
+        return cls(CrossFitted.learned(log, codes, model=model, folds=folds, seed=seed, choices=True))
+
+    def probabilities(self, batch: Batch) -> Floats:
+        """(m,), of every candidate being chosen; each decision's sum to the number that it chose."""
+        found = np.clip(self.fitted.predict(batch), LEAST, 1.0)
+        scale = batch.chosen_per_decision / batch.sums(found)
+        return np.minimum(found * np.repeat(scale, batch.offered), 1.0)
+
+
+def warning(missing: int, total: int) -> str:
+    """What is said wherever estimated probabilities are used."""
+    return (
+        f"PROBABILITIES ARE ESTIMATED: {missing:,} of {total:,} decisions were logged without one. A forest guesses "
+        "them from contexts and arms; estimates are right only if the logged contexts hold all that the logging policy "
+        "looked at, and intervals do not count the error of the guess. Log probabilities."
+    )

@@ -1,0 +1,200 @@
+"""What an evaluation found: estimates with intervals, or why there are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treebandit.core import Floats
+from treebandit.errors import EvidenceError, ParameterError, nearest
+from treebandit.evaluation.diagnostics import LogDiagnostics, WeightDiagnostics
+from treebandit.evaluation.estimators import Sample
+from treebandit.evaluation.intervals import (
+    UNKNOWN,
+    Interval,
+    IntervalKind,
+    interval,
+    normal,
+    standard_error,
+    time_uniform,
+)
+from treebandit.evaluation.settings import Settings
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """One estimate of a policy's mean reward per decision.
+
+    estimator: its name in `ESTIMATORS`.
+    value: the estimate.
+    error: its standard error.
+    interval: in which the truth lies, at the level asked for.
+    values: (n,) contributions of the decisions, whose mean it is.
+
+    >>> from treebandit.evaluation import evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
+    >>> estimate = found["arm:coffee"]["ips"]
+    >>> estimate.interval.low < estimate.value < estimate.interval.high
+    True
+    """
+
+    estimator: str
+    value: float
+    error: float
+    interval: Interval
+    values: Floats = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, null where there is no limit."""
+        limits = (self.interval.low, self.interval.high)
+        low, high = (limit if np.isfinite(limit) else None for limit in limits)
+        return {"value": self.value, "standard_error": _plain(self.error), "low": low, "high": high}
+
+
+@dataclass
+class PolicyValue:
+    """What the log tells of one policy.
+
+    name, kind: what it is called, and which sort of policy it is.
+    diagnostics: of its weights.
+    sample: what the estimators saw.
+    refusal: why the log tells too little; then there are estimates only `anyway`.
+    estimates: by the names of the estimators.
+
+    >>> from treebandit.evaluation import evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
+    >>> found["arm:coffee"].refusal is None
+    True
+    """
+
+    name: str
+    kind: str
+    diagnostics: WeightDiagnostics
+    sample: Sample = field(repr=False)
+    refusal: str | None = None
+    estimates: dict[str, Estimated] = field(default_factory=dict)
+
+    def add(self, estimator: str, values: Floats, settings: Settings) -> None:
+        """Add the estimate that is the mean of `values`."""
+        self.estimates[estimator] = Estimated(
+            estimator,
+            float(values.mean()),
+            standard_error(values),
+            self._interval(estimator, values, settings),
+            values,
+        )
+
+    def _interval(self, estimator: str, values: Floats, settings: Settings) -> Interval:
+        if settings.interval != "time-uniform":
+            return interval(settings.interval, values, level=settings.level, seed=settings.seed)
+        if estimator != "ips":
+            return UNKNOWN
+        reward = self.sample.reward
+        limits = settings.reward_range or (float(min(reward.min(), 0)), float(max(reward.max(), 1)))
+        return time_uniform(reward, self.sample.weight, reward_range=limits, level=settings.level)
+
+    def __getitem__(self, estimator: str) -> Estimated:
+        if estimator in self.estimates:
+            return self.estimates[estimator]
+        if self.refusal is not None:
+            raise EvidenceError(f"{self.name}: {self.refusal}; anyway=True shows the number")
+        raise ParameterError(
+            f"{self.name} was not estimated by {estimator!r}; there are {', '.join(self.estimates)}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "policy": self.name,
+            "enough_evidence": self.refusal is None,
+            "reason": self.refusal,
+            "diagnostics": {name: _plain(value) for name, value in self.diagnostics.as_dict().items()},
+            "warnings": self.diagnostics.warnings(),
+            "estimates": {name: each.as_dict() for name, each in self.estimates.items()},
+        }
+
+
+@dataclass
+class Evaluation:
+    """All policies evaluated on one log.
+
+    source: what the log is called.
+    decisions, used: how many it has, and how many of them have a reward.
+    policies: what it tells of each.
+    notes: what was left out or assumed.
+    log: diagnostics of the log itself.
+    arms: their names.
+    level, interval: of the intervals, and which sort they are.
+    reward: (n,) of the decisions used.
+
+    >>> from treebandit.evaluation import evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
+    >>> found.decisions
+    2000
+    """
+
+    source: str
+    decisions: int
+    used: int
+    policies: list[PolicyValue]
+    notes: list[str]
+    log: LogDiagnostics
+    arms: list[str]
+    level: float
+    interval: IntervalKind
+    reward: Floats = field(repr=False)
+
+    def __getitem__(self, name: str) -> PolicyValue:
+        for policy in self.policies:
+            if policy.name == name:
+                return policy
+        names = [policy.name for policy in self.policies]
+        raise ParameterError(f"no policy {name!r}; {nearest(name, names)}there are {', '.join(names)}")
+
+    def difference(self, first: str, second: str, *, estimator: str = "snips") -> Estimated:
+        """The value of one policy minus that of another on the same decisions, with the interval of the difference."""
+        one, two = self[first][estimator].values, self[second][estimator].values
+        if len(one) != len(two):
+            raise ParameterError(
+                f"{first} and {second} were estimated on {len(one):,} and {len(two):,} decisions, which are not the "
+                "same; compare policies that can make the same decisions"
+            )
+        values = one - two
+        found = normal(values, level=self.level)
+        return Estimated(estimator, float(values.mean()), standard_error(values), found, values)
+
+    def warnings(self) -> list[str]:
+        """What is doubtful in the log itself."""
+        return self.log.warnings()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "log": self.source,
+            "decisions": self.decisions,
+            "used": self.used,
+            "mean_reward": float(self.reward.mean()),
+            "level": self.level,
+            "interval": self.interval,
+            "notes": self.notes,
+            "warnings": self.warnings(),
+            "calibration": self.log.calibration,
+            "drift": self.log.drift,
+            "arms": self.log.arm_rewards(self.arms),
+            "policies": [policy.as_dict() for policy in self.policies],
+        }
+
+
+def difference_between_logs(first: Estimated, second: Estimated, *, level: float = 0.95) -> Estimated:
+    """The difference of two estimates from different logs, with an interval that counts the noise of both."""
+    from statistics import NormalDist
+
+    value, error = first.value - second.value, float(np.hypot(first.error, second.error))
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * error
+    return Estimated(first.estimator, value, error, Interval(value - reach, value + reach), np.zeros(0))
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,65 @@
+"""Candidates that are given as they are: whole in themselves, and of the columns that an agent has seen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treebandit.core import Candidates, Columns
+from treebandit.errors import ArmsError, InputError, ShapeError
+from treebandit.features.values import shown
+
+
+def check_whole(candidates: Candidates) -> None:
+    """Raise where contexts, arms and columns of Candidates do not fit each other."""
+    contexts, codes, columns = candidates.contexts, candidates.arms, candidates.columns
+    if not isinstance(contexts, np.ndarray) or contexts.ndim != 2 or contexts.dtype != np.float32:
+        kind, shape = (getattr(contexts, name, "none") for name in ("dtype", "shape"))
+        raise ShapeError(
+            f"contexts are a {type(contexts).__name__} of type {kind}, shape {shape}; expected float32, (n, d)"
+        )
+    if not isinstance(columns, Columns) or len(columns) != contexts.shape[1]:
+        raise ShapeError(
+            f"contexts of {contexts.shape[1]} features, but columns are {shown(columns)}; describe each feature"
+        )
+    if codes is None:
+        return
+    if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "iu" or codes.ndim != 1:
+        raise ArmsError(f"the arms of Candidates are {shown(codes)}; give an array of whole numbers, (n,)")
+    if len(codes) != len(contexts):
+        raise ShapeError(f"{len(codes)} arms for {len(contexts)} rows; give one arm per row")
+
+
+def fitted(candidates: Candidates, learned: Columns, *, narrower: bool, wider: bool) -> Candidates:
+    """The Candidates as an agent that has learned these columns takes them.
+
+    Numbers stay numbers, categories stay categories; their number may grow. narrower: columns may be lacking at the
+    end, which are missing then: rows from before they were added. wider: columns may be added at the end.
+    """
+    contexts, columns = candidates.contexts, candidates.columns
+    width = contexts.shape[1]
+    if (width < len(learned) and not narrower) or (width > len(learned) and not wider):
+        check_width(width, learned)
+    if columns.categories == learned.categories:
+        return candidates
+    for place, counts in enumerate(zip(learned.categories, columns.categories, strict=False)):
+        before, now = ("categories" if count else "numbers" for count in counts)
+        if before != now:
+            name = repr(learned.names[place]) if learned.names else place
+            raise InputError(f"column {name} held {before} and now holds {now}; keep to {before}")
+    longer, names = (learned, learned.names) if width < len(learned) else (columns, columns.names)
+    both = (*map(max, learned.categories, columns.categories), *longer.categories[min(width, len(learned)) :])
+    if width < len(learned):
+        contexts = np.full((len(contexts), len(learned)), np.nan, np.float32)
+        contexts[:, :width] = candidates.contexts
+    return Candidates(
+        contexts, candidates.arms, learned if both == learned.categories else Columns(both, names)
+    )
+
+
+def check_width(width: int, learned: Columns) -> None:
+    """Raise where rows have another number of columns than those learned."""
+    if width != len(learned):
+        raise ShapeError(
+            f"rows of {width} features, but this agent has learned rows of {len(learned)}; "
+            "give the same columns every time"
+        )

@@ -1,0 +1,62 @@
+"""The page of an off-policy evaluation: one file that works offline, in the look of the reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from treebandit.errors import MissingExtraError
+from treebandit.reports.evaluation_figures import evaluation_figures
+from treebandit.reports.evaluation_terminal import estimate_text, facts, headline
+from treebandit.reports.figures import javascript
+from treebandit.reports.files import write_whole
+from treebandit.reports.page import chart_specs, inline_script, templates
+
+if TYPE_CHECKING:
+    from treebandit.evaluation import Evaluation
+
+try:
+    import jinja2  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError(error.name or "jinja2", "experiments") from error
+
+
+def write_evaluation_page(evaluation: Evaluation, file: str | Path) -> Path:
+    """Write the page of an evaluation; gives its path."""
+    return write_whole(Path(file), evaluation_page(evaluation).encode())
+
+
+def evaluation_page(evaluation: Evaluation) -> str:
+    """The page as text; every name in it is escaped by the template."""
+    drawn = evaluation_figures(evaluation)
+    specs, datasets = chart_specs(drawn)
+    estimators = list(dict.fromkeys(name for policy in evaluation.policies for name in policy.estimates))
+    return (
+        templates()
+        .get_template("evaluation.html")
+        .render(
+            evaluation=evaluation,
+            headline=headline(evaluation),
+            estimators=estimators,
+            rows=[
+                (
+                    policy,
+                    facts(policy),
+                    [_cell(policy.estimates.get(name)) for name in estimators],
+                )
+                for policy in evaluation.policies
+            ],
+            figures=drawn,
+            specs=specs,
+            datasets=datasets,
+            library=inline_script(javascript()),
+        )
+    )
+
+
+def _cell(estimate: Any) -> tuple[str, str]:
+    """An estimate, and its interval below it."""
+    if estimate is None:
+        return "–", ""
+    value, _, limits = estimate_text(estimate).partition(" ")
+    return value, limits

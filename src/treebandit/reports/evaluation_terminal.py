@@ -1,0 +1,91 @@
+"""The table of an off-policy evaluation in a terminal: what the estimates rest on first, then the estimates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from treebandit.evaluation import Estimated, Evaluation, PolicyValue
+
+
+def print_evaluation(evaluation: Evaluation, console: Console) -> None:
+    """Draw diagnostics and estimates of every policy, refusals and warnings in words."""
+    console.print(Text(f"{evaluation.source}: {headline(evaluation)}", style="bold"))
+    for note in evaluation.notes:
+        console.print(Text(note, style="bold red" if note.isupper() or note.startswith("PROB") else "yellow"))
+    for warning in evaluation.warnings():
+        console.print(Text(f"Doubtful: {warning}.", style="yellow"))
+    console.print(_diagnostics(evaluation))
+    names = list(dict.fromkeys(name for policy in evaluation.policies for name in policy.estimates))
+    if names:
+        console.print(_estimates(evaluation))
+        console.print(
+            Text(
+                f"Mean reward per decision, {100 * evaluation.level:g} % {evaluation.interval} interval.",
+                style="dim",
+            )
+        )
+    for policy in evaluation.policies:
+        if policy.refusal:
+            shown = " (shown anyway)" if policy.estimates else "; --anyway shows the number"
+            console.print(Text(f"{policy.name}: {policy.refusal}{shown}.", style="bold red"))
+        for warning in policy.diagnostics.warnings():
+            console.print(Text(f"{policy.name}: {warning}.", style="yellow"))
+
+
+def _diagnostics(evaluation: Evaluation) -> Table:
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid.add_column("policy", overflow="fold")
+    for head in ("effective sample", "largest weight", "mean weight"):
+        grid.add_column(head, justify="right")
+    for policy in evaluation.policies:
+        grid.add_row(Text(policy.name, style="bold red" if policy.refusal else ""), *facts(policy))
+    return grid
+
+
+def _estimates(evaluation: Evaluation) -> Table:
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid.add_column("policy", overflow="fold")
+    grid.add_column("estimator", no_wrap=True)
+    grid.add_column("mean reward", justify="right", no_wrap=True)
+    grid.add_column("interval", no_wrap=True)
+    for policy in evaluation.policies:
+        if policy.estimates and grid.row_count:
+            grid.add_section()
+        for place, (name, estimate) in enumerate(policy.estimates.items()):
+            value, _, limits = estimate_text(estimate).partition(" ")
+            grid.add_row(Text("" if place else policy.name), name, value, Text(limits))
+    return grid
+
+
+def headline(evaluation: Evaluation) -> str:
+    """How many decisions, and what they paid."""
+    used = "" if evaluation.used == evaluation.decisions else f", {evaluation.used:,} with rewards"
+    return f"{evaluation.decisions:,} decisions{used}, mean reward {number(float(evaluation.reward.mean()))}"
+
+
+def facts(policy: PolicyValue) -> tuple[str, str, str]:
+    """Effective sample size, largest and mean weight, as text."""
+    found = policy.diagnostics
+    return f"{found.effective:,.0f}", f"{found.largest_weight:,.1f}", f"{found.mean_weight:.3f}"
+
+
+def estimate_text(estimate: Estimated) -> str:
+    """An estimate and its interval, as text."""
+    limits = (estimate.interval.low, estimate.interval.high)
+    if not np.isfinite(limits).all():
+        return f"{number(estimate.value)} [no interval]"
+    return f"{number(estimate.value)} [{number(limits[0])}, {number(limits[1])}]"
+
+
+def number(value: float) -> str:
+    """A reward with four significant digits, and no more than four decimals."""
+    if not np.isfinite(value):
+        return "–"
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.4g}"

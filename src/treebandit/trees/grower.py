@@ -1,0 +1,249 @@
+"""The compiled growth of regression trees on binned rows: whole trees, or only the path that one row takes.
+
+A node's rows lie side by side in one array of row numbers, and a split parts them in place. Per column, the rows'
+moments are added up by code (a histogram), and one pass over the codes finds the best cut. Four tricks:
+
+- A moment is one complex number, so that one addition adds a row: its imaginary part is weight · target, its real part
+  weight + ROW. Sums of real parts hold the weight (a bootstrap counts a row several times) below ROW, and the number of
+  different rows (what the least size of a leaf is about) above.
+- Of two large siblings only the smaller is added up, for all columns; the histogram of the other is the parent's minus
+  that. The smaller one is grown first, so that log₂ n histograms are enough.
+- A split sends codes in [low, high) to the right, whatever the column: one comparison without branches parts numbers,
+  with missing values on either side, and one-hot categories.
+- A node draws its columns by a key that it has from its parent. So a path is that of the whole tree, bit by bit.
+"""
+# mypy: disallow_untyped_decorators=False
+# ruff: noqa: ANN001, ANN201, ANN202
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import int64, uint64
+from numpy.typing import NDArray
+
+from treebandit.compiled import njit
+from treebandit.core import Floats
+from treebandit.trees.split_search import ROW, STEP, WIDE, add_all, best_split, draw_below, inner, mix, move
+
+NO_LIMIT = 1 << 30
+#: Nodes of fewer rows are added up for the columns they try, without a histogram to subtract from; so are all nodes
+#: where a column has more than WIDE bins.
+_LARGE = 64
+
+_FIELDS = {
+    "c16": "moment",
+    "u8": "key",
+    "i4": "left right group low high depth start stop next",
+    "i2": "slot sibling",
+}
+#: A node: its children, -1 at a leaf; its split (group, low, high); the moment of its rows. The others are for growing:
+#: its rows, its histogram (0: none), that of its sibling if its rows must be subtracted there, and which node is next.
+NODE = np.dtype([(name, kind) for kind, names in _FIELDS.items() for name in names.split()], align=True)
+
+
+class Table(NamedTuple):
+    """(n, groups) codes; the number of each group's bins, which is its code of missing values; which are one-hot.
+
+    levels: (groups, most bins + 1), what the codes of a column stand for, rising, ∞ from its width on.
+    """
+
+    codes: NDArray[np.uint8] | NDArray[np.uint32]
+    widths: NDArray[np.int64]
+    one_hot: NDArray[np.bool_]
+    levels: NDArray[np.float32]
+
+
+class Sample(NamedTuple):
+    """What a tree is grown on: (n,) targets, how often each row counts, (n,), and how many of the rows are drawn."""
+
+    targets: Floats
+    weights: NDArray[np.int32]
+    size: int
+
+
+class Limits(NamedTuple):
+    """How large a tree may get; how many groups a node tries, and of which; the seed of these draws."""
+
+    max_depth: int
+    min_leaf: int
+    tried: int
+    groups: NDArray[np.int64]
+    seed: int = 0
+
+
+class Paths(NamedTuple):
+    """The codes of a row whose path is grown; in how many trees, and whether each has a bootstrap of its own."""
+
+    row: NDArray[np.uint8] | NDArray[np.uint32]
+    n_trees: int
+    bagged: bool
+
+
+class Work(NamedTuple):
+    """Arrays to work in, for any number of trees on one table. The first histogram is that of small nodes."""
+
+    rows: NDArray[np.uint32]
+    aside: NDArray[np.uint32]
+    moments: NDArray[np.complex128]
+    histograms: NDArray[np.complex128]
+    columns: NDArray[np.uint32]
+    bins: NDArray[np.uint32]
+
+
+def most_nodes(table: Table, limits: Limits) -> int:
+    """The most nodes that a tree can have."""
+    leaves = max(1, len(table.codes) // limits.min_leaf)
+    return 2 * min(leaves, 1 << min(limits.max_depth, 30)) - 1
+
+
+def workspace(table: Table, limits: Limits) -> Work:
+    """Arrays for trees within these limits."""
+    n, groups = table.codes.shape
+    # Where few columns are tried, adding up all of them for a difference would cost more than it saves.
+    widest = int(table.widths.max(initial=0))
+    large = n // _LARGE if 3 * limits.tried >= groups and widest <= WIDE else 0
+    return Work(
+        rows=np.empty(n + 1, np.uint32),
+        aside=np.empty(n + 1, np.uint32),
+        moments=np.empty(n, np.complex128),
+        histograms=np.zeros((1 + large.bit_length(), groups, widest + 1), np.complex128),
+        columns=np.empty((2, groups + 1), np.uint32),
+        bins=np.empty(widest + 2, np.uint32),
+    )
+
+
+def means(nodes: NDArray[np.void]) -> Floats:
+    """Σ weight · target / Σ weight of each node's rows."""
+    moments = nodes["moment"]
+    mean: Floats = moments.imag / (moments.real % ROW)
+    return mean
+
+
+@inner()
+def _part_rows(codes, rows, aside, node):  # type: ignore[no-untyped-def]
+    """Put the rows that go left before those that go right, both in their order; returns how many go left."""
+    left, right = 0, 0
+    for row in rows:
+        code = codes[row, node.group]
+        goes_right = (code >= node.low) & (code < node.high)
+        rows[left] = row
+        aside[right] = row
+        right += goes_right
+        left += 1 - goes_right
+    for k in range(right):
+        rows[left + k] = aside[k]
+    return left
+
+
+@inner()
+def _sum_rows(targets, moments, rows):  # type: ignore[no-untyped-def]
+    """Sum of the rows' moments, and whether their targets differ."""
+    moment, lowest, highest = 0j, np.inf, -np.inf
+    for row in rows:
+        moment += moments[row]
+        target = targets[row]
+        lowest = target if target < lowest else lowest
+        highest = target if target > highest else highest
+    return moment, highest - lowest > 1e-12 * (abs(highest) + abs(lowest))
+
+
+@inner()
+def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
+    """Draw rows without replacement, list those of positive weight with their moments; returns how many."""
+    n, count, drawn = len(sample.targets), 0, 0
+    for row in range(n):
+        taken = sample.size == n or draw_below(n - row, key, row) < sample.size - drawn
+        drawn += taken
+        weight = float(sample.weights[row])
+        work.moments[row] = complex(weight + ROW, weight * sample.targets[row])
+        work.rows[count] = row
+        count += taken and weight > 0.0
+    return count
+
+
+@njit(error_model="numpy")
+def grow_tree(table, sample, limits, follow, nodes, work):  # type: ignore[no-untyped-def]
+    """Grow one tree on the rows of positive weight, from the root at nodes[0]; returns its number of nodes.
+
+    follow: the codes of a row, (groups,): only the nodes that this row passes are grown. Empty for a whole tree.
+    """
+    histograms = work.histograms
+    root = nodes[0]
+    root.key = mix(uint64(limits.seed))
+    root.start, root.stop, root.depth, root.next = 0, _draw_rows(sample, work, uint64(limits.seed)), 0, -1
+    root.slot, root.sibling = 0, 0
+    size, place = 1, 0
+    while place >= 0:
+        node = nodes[place]
+        place = node.next
+        rows = work.rows[node.start : node.stop]
+        moment, mixed = _sum_rows(sample.targets, work.moments, rows)
+        node.moment, node.left, node.right = moment, -1, -1
+        node.group, node.low, node.high = 0, 0, 0
+        splittable = mixed and node.depth < limits.max_depth and len(rows) >= 2 * limits.min_leaf
+        fresh = splittable and node.slot == 0 and len(rows) >= _LARGE and len(histograms) > 1
+        if fresh:
+            node.slot = node.sibling + 1
+            move(histograms[node.slot], histograms[node.slot], True)
+        if fresh or node.sibling:
+            to = node.slot if fresh else node.sibling
+            add_all(table.codes, work.moments, rows, histograms[to], 1 if fresh else -1)
+        if fresh and node.sibling:
+            move(histograms[node.sibling], histograms[node.slot], False)
+        if not splittable or best_split(table, limits, work, node) < 0.0:
+            continue
+        left = _part_rows(table.codes, rows, work.aside, node)
+        larger = 0 if 2 * left > len(rows) else 1
+        followed = -1
+        if len(follow):
+            followed = 1 if node.low <= follow[node.group] < node.high else 0
+        # The larger child takes its parent's histogram over; until the smaller one is grown, that holds both.
+        heir = followed != 1 - larger and (left if larger == 0 else len(rows) - left) >= _LARGE
+        heir = heir and node.depth + 1 < limits.max_depth
+        node.left, node.right = size, size + 1
+        for i in range(2):
+            side = larger if i == 0 else 1 - larger
+            child = nodes[size + side]
+            child.start = node.start if side == 0 else node.start + left
+            child.stop = node.start + left if side == 0 else node.stop
+            child.slot = node.slot if heir and i == 0 else 0
+            child.sibling = node.slot if heir and i == 1 else 0
+            child.key = mix(node.key - STEP * uint64(side + 1))
+            child.depth = node.depth + 1
+            if followed == 1 - side:  # never split; only looked at where the sibling's histogram needs it
+                child.depth = limits.max_depth
+                if child.sibling == 0:
+                    continue
+            child.next = place
+            place = size + side
+        size += 2
+    return size
+
+
+@njit(error_model="numpy")
+def predict_paths(table, targets, limits, paths, nodes, work):  # type: ignore[no-untyped-def]
+    """Mean prediction for a row by trees on one bootstrap sample of all rows, each grown along the row's path.
+
+    Where trees are bagged, each is grown on a bootstrap of that sample.
+    """
+    n, key = len(targets), uint64(limits.seed)
+    drawn, weights = np.empty(n, np.uint32), np.empty(n, np.int32)
+    for i in range(n):
+        drawn[i] = draw_below(n, key, i)
+    total = 0.0
+    for _ in range(paths.n_trees):
+        key = mix(key)
+        for i in range(n):
+            weights[i] = 0
+        for i in range(n):
+            weights[drawn[draw_below(n, key, i) if paths.bagged else i]] += 1
+        own = Limits(limits.max_depth, limits.min_leaf, limits.tried, limits.groups, int64(key))
+        grow_tree(table, Sample(targets, weights, n), own, paths.row, nodes, work)
+        node = nodes[0]
+        while node.left >= 0:
+            goes_right = node.low <= paths.row[node.group] < node.high
+            node = nodes[node.right if goes_right else node.left]
+        total += node.moment.imag / (node.moment.real - ROW * (node.stop - node.start))
+    return total / paths.n_trees

@@ -1,0 +1,220 @@
+"""The compiled search for the best split of a node, and the random numbers that trees are grown by.
+
+What the arguments are is told in `grower`, which grows trees with it.
+"""
+# mypy: disallow_untyped_decorators=False
+# ruff: noqa: ANN001, ANN201, ANN202
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import int64, uint64
+
+from treebandit.compiled import njit
+
+#: What a row adds to the real part of a moment besides its weight.
+ROW = 2.0**26
+#: Right end of a split that sends all higher codes to the right, missing values included.
+ALL_CODES = (1 << 31) - 1
+#: Columns added up at a time, so that their histograms stay in the first-level cache.
+_BLOCK = 32
+STEP = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+WIDE = 256
+
+
+def inner() -> Any:
+    """A function that only other kernels call: nothing is compiled to call it from Python, and nothing kept on disk."""
+    return njit(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+@inner()
+def mix(bits):  # type: ignore[no-untyped-def]
+    """64 random bits from any others (the finish of splitmix64)."""
+    bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> uint64(27))) * uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> uint64(31))
+
+
+@inner()
+def draw_below(n, key, place):  # type: ignore[no-untyped-def]
+    """The number at `place` in the stream of random whole numbers below n that belongs to the key."""
+    return int64(((mix(key + STEP * uint64(place)) >> _HALF) * uint64(n)) >> _HALF)
+
+
+@inner()
+def add_all(codes, moments, rows, histogram, sign):  # type: ignore[no-untyped-def]
+    """Add the moments of rows, times the sign, to the histograms of all groups."""
+    groups = codes.shape[1]
+    for first in range(0, groups, _BLOCK):
+        last = first + _BLOCK if first + _BLOCK < groups else groups
+        for row in rows:
+            moment = moments[row] if sign > 0 else -moments[row]
+            for group in range(first, last):
+                histogram[group, codes[row, group]] += moment
+
+
+@inner()
+def _add_some(codes, moments, rows, groups, histogram):  # type: ignore[no-untyped-def]
+    """Add the moments of rows to the histograms of some groups."""
+    for row in rows:
+        moment = moments[row]
+        for group in groups:
+            histogram[group, codes[row, group]] += moment
+
+
+@inner()
+def move(histogram, other, clear):  # type: ignore[no-untyped-def]
+    """Subtract another histogram from this one, or clear it."""
+    for group in range(len(histogram)):
+        for code in range(histogram.shape[1]):
+            histogram[group, code] = 0.0 if clear else histogram[group, code] - other[group, code]
+
+
+@inner()
+def _sorted_codes(codes, rows, group, bins):  # type: ignore[no-untyped-def]
+    """List the codes of a few rows in one group, rising; returns how many different ones (shell sort)."""
+    size, gap = len(rows), 1
+    for i in range(size):
+        bins[i] = codes[rows[i], group]
+    while 3 * gap + 1 < size:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, size):
+            code, j = bins[i], i
+            while j >= gap and bins[j - gap] > code:
+                bins[j] = bins[j - gap]
+                j -= gap
+            bins[j] = code
+        gap //= 3
+    count = 1
+    for i in range(1, size):
+        bins[count] = bins[i]
+        count += bins[i] != bins[count - 1]
+    return count
+
+
+@inner()
+def _filled_bins(codes, rows, group, histogram, bins):  # type: ignore[no-untyped-def]
+    """List the codes that a node has in one group, whose histogram may be much longer than that; returns how many."""
+    if 8 * len(rows) < len(histogram) and len(histogram) > WIDE:
+        return _sorted_codes(codes, rows, group, bins)
+    count = 0
+    for code in range(len(histogram)):
+        bins[count] = code
+        count += histogram[code].real > 0.0
+    return count
+
+
+@inner()
+def _best_cut(table, group, histogram, bins, node, min_leaf):  # type: ignore[no-untyped-def]
+    """Split gain of the best cut of one group, of which the node has the codes `bins`; -1 for none.
+
+    Then the codes that it parts, neighbours in this node (of one-hot codes, the one that goes right, twice), and
+    whether missing values go left.
+
+    The gain is (S - w · mean)² / (w · (W - w)), with S the sum of targets and w the weight of a side, mean and W those
+    of the node: what the squared error falls by, but for a factor. Fractions are compared by products, which saves a
+    division per code.
+    """
+    width, one_hot, all_rows = table.widths[group], table.one_hot[group], node.moment.real
+    weight = all_rows - ROW * (node.stop - node.start)
+    mean = node.moment.imag / weight
+    least, most = min_leaf * ROW, all_rows - min_leaf * ROW
+    count, missing = len(bins), 0j
+    if bins[count - 1] == width:
+        count -= 1
+        missing = histogram[width]
+    gain, divisor, best, missing_left = -1.0, 1.0, -1, False
+    for left_too in range(2 if missing.real > 0.0 else 1):
+        side = missing if left_too else 0j
+        for i in range(count):
+            code = bins[i]
+            side = histogram[code] if one_hot else side + histogram[code]
+            if least <= side.real <= most and (code > 0 or not one_hot):
+                side_weight = side.real - ROW * np.floor(side.real / ROW)
+                excess = side.imag - mean * side_weight
+                product = side_weight * (weight - side_weight)
+                if excess * excess * divisor > gain * product:
+                    gain, divisor, best = excess * excess, product, i
+                    # Where a node has no missing values, they will go where more of its rows go.
+                    missing_left = left_too == 1 or (missing.real == 0.0 and 2.0 * side.real >= all_rows)
+    if best < 0:
+        return -1.0, 0, 0, False
+    below = int64(bins[best])
+    above = below if one_hot else width if best == count - 1 else int64(bins[best + 1])
+    return gain / divisor, below, above, missing_left
+
+
+@inner()
+def _set_split(table, node, below, above, missing_left):  # type: ignore[no-untyped-def]
+    """Put the threshold halfway between two codes, as far as what they stand for goes."""
+    group = node.group
+    if below == above:  # one-hot
+        node.low, node.high = below, below + 1
+        return
+    levels = table.levels[group]
+    middle = 0.5 * levels[below] + 0.5 * levels[above]
+    low = below + 1
+    while low < above:
+        probe = (low + above) // 2
+        if levels[probe] < middle:
+            low = probe + 1
+        else:
+            above = probe
+    node.low, node.high = low, table.widths[group] if missing_left else ALL_CODES
+
+
+@inner()
+def _draw_columns(columns, untried, wanted, key):  # type: ignore[no-untyped-def]
+    """Move `wanted` of the first `untried` columns[0] to columns[1], any as likely as the others; both stay sorted."""
+    drawn, kept = 0, 0
+    for j in range(untried):
+        group = columns[0, j]
+        taken = draw_below(untried - j, key, j) < wanted - drawn
+        columns[1, drawn] = group
+        columns[0, kept] = group
+        drawn += taken
+        kept += 1 - taken
+
+
+@njit(cache=False, error_model="numpy", inline="always")
+def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
+    """Give the node the best split among `tried` groups drawn at random; returns its gain, negative for none.
+
+    A group of which the node has one code only does not count as tried. Of equal gains a random one is taken, not that
+    of the first column.
+    """
+    columns, histogram, key = work.columns, work.histograms[node.slot], node.key
+    rows = work.rows[node.start : node.stop]
+    untried, wanted = len(limits.groups), limits.tried
+    for j in range(untried):
+        columns[0, j] = limits.groups[j]
+    best, below, above, missing_left = -1.0, 0, 0, False
+    while wanted > 0 and untried > 0:
+        drawn = wanted if wanted < untried else untried
+        _draw_columns(columns, untried, drawn, key)
+        untried -= drawn
+        key = mix(key)
+        if node.slot == 0:
+            _add_some(table.codes, work.moments, rows, columns[1, :drawn], histogram)
+        for j in range(drawn):
+            group = int64(columns[1, j])
+            filled = histogram[group, : table.widths[group] + 1]
+            count = _filled_bins(table.codes, rows, group, filled, work.bins)
+            if count > 1:
+                wanted -= 1
+                bins = work.bins[:count]
+                gain, first, second, left = _best_cut(table, group, filled, bins, node, limits.min_leaf)
+                tied = gain == best >= 0.0
+                if gain > best or (tied and mix(key + uint64(group)) > mix(key + uint64(node.group))):
+                    best, node.group = gain, group
+                    below, above, missing_left = first, second, left
+            if node.slot == 0:
+                for i in range(count):
+                    histogram[group, work.bins[i]] = 0.0
+    if best >= 0.0:
+        _set_split(table, node, below, above, missing_left)
+    return best

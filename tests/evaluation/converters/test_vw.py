@@ -1,0 +1,141 @@
+"""Vowpal Wabbit's formats: we read what it reads (benchmarks/foreign_logs.py), and what we write it reads again."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from treebandit.errors import LogError
+from treebandit.evaluation import (
+    DecisionLog,
+    read_dsjson,
+    read_vw_text,
+    shop_log,
+    write_dsjson,
+    write_vw_text,
+)
+
+HERE = Path(__file__).parents[1]
+STORED = json.loads((HERE / "foreign_logs.json").read_text())["files"]
+LOGS = os.environ.get("TREEBANDIT_LOGS")
+
+
+def path_of(name):
+    if (HERE / "files" / name).exists():
+        return HERE / "files" / name
+    if not LOGS or not (Path(LOGS) / "vw" / name).exists():
+        pytest.skip(
+            f"{name} is a test file of Vowpal Wabbit; set TREEBANDIT_LOGS to a folder that has it in vw/"
+        )
+    return Path(LOGS) / "vw" / name
+
+
+def is_json(name):
+    return name.endswith((".json", ".dsjson", ".txt"))
+
+
+def values(context):
+    """The values of the features that Vowpal Wabbit makes of a context; zeros it leaves out."""
+    found = []
+    for value in context.values() if isinstance(context, dict) else context or []:
+        if isinstance(value, dict | list):
+            found += values(value)
+        elif isinstance(value, str) or value is True:
+            found.append(1.0)
+        elif value:
+            found.append(float(value))
+    return found
+
+
+def labelled_sizes(path):
+    """Of a text file: how many actions each event has, and whether one has a label."""
+    events = [event.strip("\n").split("\n") for event in path.read_text().split("\n\n") if event.strip()]
+    for event in events:
+        actions = [line for line in event if line.strip() and not line.startswith("shared")]
+        yield len(actions), any(line.strip()[0] not in "|'" for line in actions)
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_we_read_what_vowpal_wabbit_reads(name):
+    path, read = path_of(name), STORED[name]
+    log = (read_dsjson if is_json(name) else read_vw_text)(path)
+    decisions = [record for record in log.records() if "reward" in record]
+    labels = [label for label in read["labels"] if label is not None]
+    assert len(decisions) == len(labels)
+    for record, (action, cost, probability) in zip(decisions, labels, strict=True):
+        assert record["chosen"] == [int(action)]
+        assert record["reward"] == pytest.approx(-cost)
+        # Vowpal Wabbit prints two digits.
+        assert record["probability"] == pytest.approx(probability, abs=0.005)
+    actions = iter(read["actions"])
+    sizes = [(len(each["arms"]), True) for each in decisions] if is_json(name) else labelled_sizes(path)
+    told = iter(decisions)
+    for size, labelled in sizes:
+        found = [next(actions) for _ in range(size)]
+        if not labelled:
+            continue
+        record = next(told)
+        for own, (count, total) in zip(record["arm_contexts"], found, strict=True):
+            features = [*values(record.get("context")), *values(own), 1.0]
+            assert len(features) == count
+            assert sum(features) == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "name"),
+    [(read_dsjson, write_dsjson, "log.dsjson"), (read_vw_text, write_vw_text, "log.vw")],
+)
+def test_a_log_written_in_their_formats_is_read_again(tmp_path, read, write, name):
+    log = shop_log(50, seed=3)
+    assert write(log, tmp_path / name) == 0
+    again = read(tmp_path / name).frame.collect()
+    mine = log.frame.collect()
+    for column in ("arms", "chosen", "probability", "reward"):
+        assert again[column].to_list() == mine[column].to_list(), column
+    write(read(tmp_path / name), tmp_path / f"2-{name}")
+    second = read(tmp_path / f"2-{name}").frame.collect()
+    assert second.drop("id").equals(again.drop("id"))
+
+
+def test_dsjson_keeps_times_ids_versions_and_all_probabilities(tmp_path):
+    log = shop_log(5, seed=3)
+    write_dsjson(log, tmp_path / "log.dsjson")
+    again = read_dsjson(tmp_path / "log.dsjson").frame.collect()
+    assert again.select("id", "time", "version").equals(log.frame.collect().select("id", "time", "version"))
+    assert [json.loads(text) for text in again["context"]] == [each["context"] for each in log.records()]
+    assert again["probabilities"].to_list() == log.frame.collect()["probabilities"].to_list()
+
+
+def test_late_rewards_of_dsjson_are_joined(tmp_path):
+    event = (HERE / "files" / "events.dsjson").read_text().splitlines()[0]
+    late = {"RewardValue": 0.5, "EnqueuedTimeUtc": "2026-01-02T00:00:00Z", "EventId": "e1"}
+    (tmp_path / "x.dsjson").write_text(f"{event}\n{json.dumps(late)}\n")
+    assert read_dsjson(tmp_path / "x.dsjson").frame.collect()["reward"].to_list() == [0.5]
+
+
+def test_decisions_without_reward_are_left_out_and_counted(tmp_path):
+    records = list(shop_log(4, seed=0).records())
+    del records[1]["reward"]
+    log = DecisionLog.from_records(records)
+    assert write_dsjson(log, tmp_path / "a.dsjson") == 1
+    assert write_vw_text(log, tmp_path / "a.vw") == 1
+    assert len(read_vw_text(tmp_path / "a.vw")) == 3
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "message"),
+    [
+        (read_dsjson, '{"a": [1]}\n', "line 1, is no contextual bandit event"),
+        (read_dsjson, "[CHECKPOINT]\n{no json}\n", "line 2, is no contextual bandit event"),
+        (read_vw_text, "0:1:0.5 | a\n1:1:0.5 | b\n", "2 actions have a label"),
+        (read_vw_text, "\n0:1 | a\n| b\n", "line 2 on: the label '0:1' is not action:cost:probability"),
+        (read_vw_text, "0:x:0.5 | a\n| b\n", "could not convert"),
+    ],
+)
+def test_files_that_cannot_be_read_are_told(tmp_path, reader, text, message):
+    (tmp_path / "log").write_text(text)
+    with pytest.raises(LogError, match=message):
+        reader(tmp_path / "log")
+    with pytest.raises(LogError, match="does not exist"):
+        reader(tmp_path / "none")

@@ -1,0 +1,153 @@
+"""Decisions of agents as logs, frozen and learning agents on logs, warm starts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from treebandit import Bandit, LinUCB, TopK, Uniform
+from treebandit.errors import InputError, LogError
+from treebandit.evaluation import (
+    AgentPolicy,
+    DecisionLog,
+    evaluate,
+    log_decisions,
+    replay,
+    shop_log,
+    shop_value,
+    warm_start,
+)
+from treebandit.evaluation.generated import ARMS, shop_rewards
+from treebandit.trees import HistogramForest
+
+VISITOR = {"hour": 9, "age": 30, "city": "Bonn"}
+
+
+def small_bandit(seed=0):
+    return Bandit(trees=HistogramForest(n_trees=10, max_depth=5), seed=seed)
+
+
+def test_decisions_become_a_log_with_what_was_given():
+    agent = Uniform(seed=1)
+    decisions = [agent.decide(VISITOR, arms=list(ARMS), id=f"d{n}") for n in range(3)]
+    log = log_decisions(decisions, [1.0, None, 0.5], policy="shop", version=3)
+    first, second, _ = log.records()
+    assert first["context"] == VISITOR
+    assert first["arms"] == list(ARMS)
+    assert first["chosen"] == [decisions[0].row]
+    assert first["probability"] == pytest.approx(decisions[0].probability)
+    assert first["probabilities"] == pytest.approx(decisions[0].probabilities.tolist())
+    assert (first["policy"], first["version"]) == ("shop", "3")
+    assert "reward" not in second
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.array([[1.0, 2.0], [3.0, np.nan], [5.0, 6.0]]),
+        [{"x": 1, "c": "a"}, {"x": 2, "c": "b"}, {"x": 3, "c": "a"}],
+        pd.DataFrame({"x": [1, 2, 3], "c": ["a", "b", "a"]}),
+    ],
+)
+def test_candidates_with_rows_of_their_own_keep_them(rows):
+    agent = LinUCB(seed=0)
+    decision = agent.decide(rows, oracle=TopK(2), id="pair")
+    (record,) = log_decisions(decision, [1.0, 0.0]).records()
+    assert len(record["arm_contexts"]) == 3
+    assert record["rewards"] == [1.0, 0.0]
+    assert record["reward"] == 1.0
+    if isinstance(rows, np.ndarray):
+        assert record["arm_contexts"][1] == [3.0, None]
+    else:
+        assert record["arm_contexts"][1] == {"x": 2, "c": "b"}
+
+
+def test_rewards_must_fit_the_decisions():
+    agent = Uniform(seed=1)
+    with pytest.raises(InputError, match="2 rewards for 1 decisions"):
+        log_decisions([agent.decide(VISITOR, arms=list(ARMS))], [1.0, 2.0])
+
+
+def play(agent, rounds, seed):
+    """An agent decides in the shop and learns; gives its decisions, their rewards, and its true mean reward."""
+    random = np.random.default_rng(seed)
+    decisions, rewards, worth = [], [], 0.0
+    for _ in range(rounds):
+        hour, age = int(random.integers(8, 20)), int(random.integers(18, 80))
+        context = {"hour": hour, "age": age, "city": "Bonn"}
+        decision = agent.decide(context, arms=list(ARMS), floor=0.1)
+        means = shop_rewards([hour], [age])[0]
+        worth += decision.probabilities @ means / rounds
+        reward = float(random.random() < means[decision.row])
+        agent.learn(decision, reward)
+        decisions.append(decision)
+        rewards.append(reward)
+    return decisions, rewards, worth
+
+
+def test_the_log_of_a_learning_agent_tells_the_value_of_other_policies():
+    decisions, rewards, worth = play(small_bandit(), 1_500, seed=3)
+    log = log_decisions(decisions, rewards)
+    found = evaluate(log, ["uniform", "logging"], estimators=("ips", "snips"))
+    assert found["uniform"]["snips"].value == pytest.approx(shop_value("uniform"), abs=0.05)
+    assert found["logging"]["ips"].value == pytest.approx(worth, abs=0.04)
+    assert not any("calibrated" in text for text in found.warnings())
+
+
+def test_a_frozen_agent_is_evaluated_and_stays_as_it_was(tmp_path):
+    agent = small_bandit()
+    warm_start(agent, shop_log(1_500, policy="uniform", seed=8))
+    agent.save(tmp_path / "agent.treebandit")
+    before = agent.clock, agent._random.bit_generator.state
+    log = shop_log(1_200, policy="uniform", seed=9)
+    found = evaluate(log, {"agent": agent, "file": tmp_path / "agent.treebandit"}, estimators=("snips",))
+    assert (agent.clock, agent._random.bit_generator.state) == before
+    assert found["agent"]["snips"].value == pytest.approx(found["file"]["snips"].value)
+    assert found["agent"]["snips"].value > shop_value("uniform")
+    assert found["agent"]["snips"].value < shop_value("best") + 0.06
+
+
+def test_arms_that_are_numbers_are_found_again():
+    agent = LinUCB(seed=0)
+    agent.learn(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), [0.0, 1.0, 1.0], [0, 1, 1])
+    decisions = [agent.decide(np.array([1.0, 0.5]), arms=[0, 1], floor=0.5) for _ in range(80)]
+    log = log_decisions(decisions, [float(each.row) for each in decisions])
+    found = evaluate(log, {"agent": AgentPolicy(agent, floor=0.5)}, estimators=("ips",))["agent"]
+    assert found.diagnostics.effective == pytest.approx(80, rel=0.1)
+    assert warm_start(LinUCB(), log) == 80
+
+
+def test_replay_lets_an_agent_learn_what_it_would_have_chosen():
+    log = shop_log(1_500, policy="uniform", seed=4)
+    found = replay(log, small_bandit(), draws=20)
+    assert found.seen == 1_500
+    assert 350 < found.used < 650  # a third
+    assert found.clipped == 0
+    assert shop_value("uniform") - 0.04 < found.value < shop_value("best") + 0.05
+    assert found.estimate == pytest.approx(found.value, abs=0.08)
+
+
+def test_replay_of_a_biased_log_rejects_what_it_plays_too_often():
+    log = shop_log(3_000, seed=4)
+    found = replay(log, Uniform(seed=0), draws=1)
+    # Each accepted event was drawn as the uniform policy would: with probability 0.05 in all.
+    assert found.used == pytest.approx(3_000 * 0.05, rel=0.35)
+    assert found.value == pytest.approx(shop_value("uniform"), abs=0.1)
+
+
+def test_replay_needs_probabilities_and_rewards():
+    with pytest.raises(LogError, match="without a probability"):
+        replay(shop_log(20, probabilities=False), Uniform())
+    log = shop_log(20)
+    waiting = DecisionLog.from_frame(log.frame.with_columns(reward=None))
+    with pytest.raises(LogError, match="no decision with a reward"):
+        replay(waiting, Uniform())
+
+
+def test_warm_start_learns_rows_of_their_own_and_sets():
+    agent = LinUCB(seed=0)
+    rows = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    log = log_decisions([agent.decide(rows, oracle=TopK(2)) for _ in range(4)], [[1.0, 0.0]] * 4)
+    assert warm_start(LinUCB(), log) == 8
+    only_sums = DecisionLog.from_frame(log.frame.with_columns(rewards=None))
+    with pytest.raises(LogError, match="only the sum of their rewards"):
+        warm_start(LinUCB(), only_sums)

@@ -1,0 +1,252 @@
+"""Evaluation of whole logs: known truths, policies of every kind, diagnostics before numbers."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from treebandit import LinUCB
+from treebandit.errors import EvidenceError, InputError, LogError, ParameterError
+from treebandit.evaluation import DecisionLog, evaluate, shop_log, shop_value
+from treebandit.evaluation.batches import ArmCodes, flat_batches
+from treebandit.evaluation.propensities import EstimatedPropensities
+from treebandit.trees import HistogramForest
+
+QUICK = HistogramForest(n_trees=10, max_depth=5, min_samples_leaf=20)
+ALL = ("ips", "clipped-ips", "snips", "dm", "dr", "sndr", "switch-dr", "shrinkage-dr")
+
+
+def by_age(context, arms, own):
+    return [0, 1, 0] if context["age"] >= 50 else [0, 0, 1]
+
+
+@pytest.fixture(scope="module")
+def log():
+    return shop_log(6_000, seed=5)
+
+
+def test_all_estimators_find_the_truth(log):
+    policies = {"uniform": "uniform", "biased": "logging", "arm:water": "arm:water", "by age": by_age}
+    found = evaluate(log, policies, estimators=ALL, reward_model=QUICK)
+    for name, policy in policies.items():
+        truth = shop_value(by_age if policy is by_age else name)
+        for estimator in ALL:
+            estimate = found[name][estimator]
+            # The direct method is as biased as its model, and its interval does not know.
+            reach = 0.04 if estimator == "dm" else 3.5 * estimate.error
+            assert abs(estimate.value - truth) < reach, (name, estimator)
+    assert found["by age"].diagnostics.support == 1
+    assert found.warnings() == []
+
+
+def test_the_logging_policy_is_worth_the_mean_reward(log):
+    found = evaluate(log, ["logging"], estimators=ALL, reward_model=QUICK)["logging"]
+    mean = log.frame.select(pl.col("reward").mean()).collect().item()
+    assert [found[name].value for name in ALL if name != "dm"] == pytest.approx([mean] * 7, rel=1e-5)
+    assert found.diagnostics.effective == pytest.approx(6_000)
+
+
+def test_any_of_our_agents_can_be_the_reward_model(log):
+    found = evaluate(log, ["uniform"], estimators=("dr",), reward_model=LinUCB())["uniform"]["dr"]
+    assert found.value == pytest.approx(shop_value("uniform"), abs=0.03)
+    taught = LinUCB()
+    taught.learn(np.zeros((2, 3)), [0.0, 1.0])
+    with pytest.raises(ParameterError, match="has learned or decided already"):
+        evaluate(log, ["uniform"], estimators=("dr",), reward_model=taught)
+
+
+def test_predictions_are_cross_fitted(log):
+    """A model that has seen its own decisions would find no error at all in noise."""
+    frame = log.frame.with_columns(
+        reward=pl.Series(np.random.default_rng(0).random(6_000)),
+        context=pl.concat_str(pl.lit('{"x":'), pl.int_range(pl.len()), pl.lit("}")),
+    )
+    deep = HistogramForest(n_trees=5, max_depth=None, min_samples_leaf=2)
+    sample = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("dr",), reward_model=deep)[
+        "uniform"
+    ].sample
+    assert np.corrcoef(sample.reward, sample.chosen)[0, 1] < 0.1
+
+
+def test_not_enough_evidence_is_the_answer_below_an_effective_sample_size_of_30():
+    log = shop_log(120, seed=0)
+    found = evaluate(log, ["arm:water", "uniform"], estimators=("ips",))
+    refused = found["arm:water"]
+    assert refused.estimates == {}
+    assert "not enough evidence: 120 decisions are worth" in refused.refusal
+    assert "Needed: about" in refused.refusal
+    with pytest.raises(EvidenceError, match="anyway=True shows the number"):
+        refused["ips"]
+    shown = evaluate(log, ["arm:water"], estimators=("ips",), anyway=True)["arm:water"]
+    assert np.isfinite(shown["ips"].value)
+    assert shown.refusal == refused.refusal
+
+
+def test_arms_that_were_never_logged_give_no_evidence(log):
+    frame = log.frame.filter(pl.col("chosen").list.first() != 2)
+    refused = evaluate(DecisionLog.from_frame(frame), ["arm:water"], estimators=("ips",))["arm:water"]
+    assert "the log never chose what this policy would" in refused.refusal
+
+
+def test_decisions_that_do_not_offer_the_arm_are_left_out(log):
+    arms = (
+        pl.when(pl.int_range(pl.len()) % 2 == 0)
+        .then(pl.lit(["coffee", "tea", "water"]))
+        .otherwise(pl.lit(["coffee", "tea", "juice"]))
+    )
+    found = evaluate(
+        DecisionLog.from_frame(log.frame.with_columns(arms=arms)), ["arm:water"], estimators=("ips",)
+    )
+    diagnostics = found["arm:water"].diagnostics
+    assert (diagnostics.decisions, diagnostics.left_out) == (3_000, 3_000)
+    assert found["arm:water"]["ips"].value == pytest.approx(0.15, abs=0.06)
+    assert "3,000 decisions are left out" in diagnostics.warnings()[0]
+
+
+def test_arms_of_probability_zero_are_told_as_missing_support(log):
+    frame = log.frame.with_columns(
+        probabilities=pl.when(pl.col("chosen").list.first() == 0)
+        .then(pl.lit([0.9, 0.1, 0.0]))
+        .otherwise(pl.col("probabilities")),
+        probability=pl.when(pl.col("chosen").list.first() == 0).then(0.9).otherwise(pl.col("probability")),
+    )
+    found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips",))["uniform"]
+    assert 0.1 < found.diagnostics.support < 0.9
+    assert any("probability 0 in the log" in text for text in found.diagnostics.warnings())
+
+
+def test_wrong_probabilities_are_seen_in_calibration_and_mean_weight(log):
+    lie = [0.2, 0.2, 0.6]
+    frame = log.frame.with_columns(
+        probabilities=pl.lit(lie),
+        probability=pl.lit(pl.Series([lie])).first().list.get(pl.col("chosen").list.first()),
+    )
+    found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips",))
+    assert any("not calibrated" in text for text in found.warnings())
+    assert any("mean weight is" in text for text in found["uniform"].diagnostics.warnings())
+
+
+def test_a_logging_policy_that_changed_is_told(log):
+    first, second = shop_log(3_000, seed=1), shop_log(3_000, policy="uniform", seed=2)
+    frame = pl.concat([first.frame, second.frame.with_columns(id=pl.col("id") + "-2")])
+    found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips",))
+    assert found.log.drift > 0.1
+    assert any("the logging policy changed" in text for text in found.warnings())
+    assert evaluate(log, ["uniform"], estimators=("ips",)).log.drift < 0.05
+
+
+def test_missing_probabilities_are_estimated_loudly_and_near_the_true_ones(log):
+    blind = shop_log(6_000, seed=5, probabilities=False)
+    found = evaluate(blind, ["uniform"], estimators=("snips",))
+    assert found.notes[0].startswith("PROBABILITIES ARE ESTIMATED: 6,000 of 6,000")
+    assert found["uniform"]["snips"].value == pytest.approx(shop_value("uniform"), abs=0.03)
+    codes = ArmCodes()
+    guess = EstimatedPropensities.learned(blind, codes)
+    for batch in flat_batches(log, codes, columns=("context", "arm_contexts")):
+        guessed = guess.probabilities(batch)
+        assert batch.sums(guessed) == pytest.approx(np.ones(len(batch)))
+        assert np.abs(guessed - batch.marginals).mean() < 0.03
+
+
+def test_decisions_without_rewards_are_left_out_or_count_as_told(log):
+    frame = log.frame.with_columns(reward=pl.when(pl.col("reward") > 0).then("reward"))
+    waiting = DecisionLog.from_frame(frame)
+    found = evaluate(waiting, ["logging"], estimators=("ips",))
+    assert found["logging"]["ips"].value == 1
+    assert "have no reward and are left out" in found.notes[0]
+    filled = evaluate(waiting, ["logging"], estimators=("ips",), missing_reward=0.0)
+    assert filled["logging"]["ips"].value == pytest.approx(0.2, abs=0.02)
+    with pytest.raises(LogError, match="no decision with a reward"):
+        evaluate(DecisionLog.from_frame(frame.with_columns(reward=None)), ["logging"])
+
+
+def top_two(n, seed):
+    """A log of pairs out of four rows, drawn alike, and the mean reward of each row."""
+    random = np.random.default_rng(seed)
+    means = np.array([0.1, 0.2, 0.3, 0.4])
+    chosen = np.array([random.permutation(4)[:2] for _ in range(n)])
+    rewards = (random.random((n, 2)) < means[chosen]).astype(float)
+    records = [
+        {
+            "id": str(place),
+            "arms": ["a", "b", "c", "d"],
+            "chosen": rows.tolist(),
+            "probability": 1 / 6,
+            "probabilities": [0.5] * 4,
+            "rewards": pair.tolist(),
+            "reward": float(pair.sum()),
+        }
+        for place, (rows, pair) in enumerate(zip(chosen, rewards, strict=True))
+    ]
+    return DecisionLog.from_records(records)
+
+
+def test_sets_are_evaluated_on_their_marginals():
+    log = top_two(3_000, 0)
+    found = evaluate(log, {"uniform": "uniform", "best": lambda *_: [0, 0, 1, 1]}, estimators=("ips",))
+    assert found["uniform"]["ips"].value == pytest.approx(0.5, abs=0.03)
+    assert found["best"]["ips"].value == pytest.approx(0.7, abs=0.06)
+    assert "does not depend on which others are chosen" in found.notes[0]
+    with pytest.raises(ParameterError, match="use ips"):
+        evaluate(log, ["uniform"], estimators=("dr",))
+    only_sums = DecisionLog.from_frame(log.frame.with_columns(rewards=None))
+    with pytest.raises(LogError, match="log `rewards`, one per chosen row"):
+        evaluate(only_sums, ["uniform"], estimators=("ips",))
+
+
+def test_differences_of_policies_on_one_log_are_paired(log):
+    found = evaluate(log, ["uniform", "logging"], estimators=("snips",))
+    difference = found.difference("logging", "uniform")
+    assert difference.value == pytest.approx(shop_value("biased") - shop_value("uniform"), abs=0.04)
+    assert difference.interval.low > 0
+
+
+@pytest.mark.parametrize("interval", ["normal", "bootstrap", "time-uniform"])
+def test_intervals_of_every_kind(log, interval):
+    found = evaluate(log, ["uniform"], estimators=("ips", "snips"), interval=interval)["uniform"]
+    limits = found["ips"].interval
+    assert limits.holds(shop_value("uniform"))
+    assert limits.high - limits.low < 0.2
+    assert found["snips"].as_dict()["low"] is None or interval != "time-uniform"
+
+
+def test_functions_must_give_probabilities(log):
+    for given in ([0.5, 0.5], [0.5, 0.6, 0.2], [np.nan, 0, 1], "text", [-0.5, 1, 0.5]):
+        with pytest.raises(InputError, match="give one probability per candidate"):
+            evaluate(log, {"bad": lambda *_, given=given: given}, estimators=("ips",))
+
+
+@pytest.mark.parametrize(
+    ("policies", "settings", "message"),
+    [
+        ([], {}, "no policy"),
+        (["unifrom"], {}, "did you mean 'uniform'"),
+        (["uniform", "uniform"], {}, "same name"),
+        ([3], {}, "policy 3"),
+        (["uniform"], {"estimators": ("magic",)}, "'magic' is not known"),
+        (["uniform"], {"estimators": "ips"}, "give a list"),
+        (["uniform"], {"interval": "exact"}, "interval is 'exact'"),
+        (["uniform"], {"level": 1.5}, "level is 1.5"),
+        (["uniform"], {"folds": 1, "estimators": ("dr",)}, "folds is 1"),
+        (["uniform"], {"estimators": ("dr",), "reward_model": 3}, "reward_model is 3"),
+    ],
+)
+def test_mistakes_are_told(log, policies, settings, message):
+    with pytest.raises(ParameterError, match=message):
+        evaluate(log, policies, **settings)
+
+
+def test_results_become_json(log):
+    import json
+
+    found = evaluate(log, ["uniform", "arm:water"], estimators=("ips", "dr"), reward_model=QUICK).as_dict()
+    again = json.loads(json.dumps(found, allow_nan=False))
+    assert again["policies"][0]["estimates"]["ips"].keys() == {"value", "standard_error", "low", "high"}
+    assert again["decisions"] == 6_000
+
+
+def test_the_same_seed_gives_the_same_numbers(log):
+    first, second = (
+        evaluate(log, ["uniform"], estimators=("dr",), reward_model=QUICK, interval="bootstrap")
+        for _ in range(2)
+    )
+    assert first.as_dict() == second.as_dict()

@@ -1,0 +1,210 @@
+"""Decision logs: what is written is read again, late rewards are joined, and impossible rows are told."""
+
+import gzip
+import json
+
+import polars as pl
+import pytest
+
+from treebandit.errors import LogError
+from treebandit.evaluation import DecisionLog
+from treebandit.evaluation.columns import SCHEMA
+
+
+def record(number=0, **changes):
+    return {
+        "id": f"d{number}",
+        "time": f"2026-11-16T18:00:{number % 60:02d}.123456Z",
+        "arms": ["tea", "coffee", "water"],
+        "context": {"age": 31 + number, "city": "Köln \"x\"\n", "new": True, "deep": {"a": [1, None]}},
+        "arm_contexts": [{"price": 1.5}, None, {"price": 2}],
+        "chosen": [number % 3],
+        "probability": 0.5 if number % 3 == 0 else 0.25,
+        "probabilities": [0.5, 0.25, 0.25],
+        "reward": float(number % 2),
+        "reward_time": "2026-11-16T18:01:00Z",
+        "policy": "shop",
+        "version": 7,
+        "holdout": False,
+    } | changes  # fmt: skip
+
+
+def as_text(records):
+    return "".join(json.dumps(each) + "\n" for each in records)
+
+
+FORMS = ["log.parquet", "log.ndjson", "log.jsonl.gz", "folder"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_log_is_read_as_it_was_written(tmp_path, form):
+    log = DecisionLog.from_records(map(record, range(10)))
+    log.write(tmp_path / form)
+    again = DecisionLog.read(tmp_path / form)
+    assert again.frame.collect().equals(log.frame.collect())
+    assert dict(again.frame.collect_schema()) == SCHEMA
+    assert next(again.records()) == record(version="7", reward_time="2026-11-16T18:01:00.000000Z")
+    assert len(again) == 10
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_appending_adds_decisions_at_the_end(tmp_path, form):
+    for start in (0, 4, 8):
+        DecisionLog.from_records(map(record, range(start, start + 4))).append(tmp_path / form)
+    ids = DecisionLog.read(tmp_path / form).frame.collect()["id"].to_list()
+    assert ids == [f"d{number}" for number in range(12)]
+
+
+def test_a_folder_written_anew_holds_the_new_log_alone(tmp_path):
+    DecisionLog.from_records(map(record, range(4))).append(tmp_path / "log")
+    DecisionLog.from_records(map(record, range(2))).write(tmp_path / "log")
+    assert len(DecisionLog.read(tmp_path / "log")) == 2
+
+
+def test_half_a_line_left_by_a_killed_writer_does_not_swallow_the_next_and_is_told(tmp_path):
+    file = tmp_path / "log.ndjson"
+    file.write_text(as_text([record(0)]) + '{"id": "d1", "cho')
+    DecisionLog.from_records([record(2)]).append(file)
+    with pytest.raises(LogError, match=r'line 2: \{"id": "d1", "cho'):
+        DecisionLog.read(file)
+
+
+def test_late_rewards_are_joined_by_id(tmp_path):
+    file = tmp_path / "log.ndjson"
+    waiting = [record(number, reward=None, reward_time=None) for number in range(4)]
+    late = [
+        {"id": "d2", "reward": 5, "reward_time": "2026-11-16T19:00:00Z"},
+        {"id": "d2", "reward": 3, "reward_time": "2026-11-16T18:30:00Z"},
+        {"id": "d0", "reward": 1.5},
+        {"id": "nobody", "reward": 1},
+    ]
+    file.write_text(as_text([waiting[0], late[0], *waiting[1:], *late[1:]]))
+    log = DecisionLog.read(file)
+    assert log.frame.collect()["reward"].to_list() == [1.5, None, 5.0, None]
+    assert (log.late, log.lost, log.repeated) == (4, 1, 1)
+    assert len(log.rewarded()) == 2
+    more = log.with_rewards([{"id": "d1", "reward": 2.0}, {"id": "d2", "reward": 7.0}])
+    # A reward without a time does not know whether it is later; the last one given counts.
+    assert more.frame.collect()["reward"].to_list() == [1.5, 2.0, 7.0, None]
+
+
+def test_an_older_late_reward_does_not_replace_the_decisions_own():
+    log = DecisionLog.from_records(
+        [record(1), {"id": "d1", "reward": 9, "reward_time": "2026-11-16T18:00:30Z"}]
+    )
+    assert log.frame.collect()["reward"].to_list() == [1.0]
+    assert log.repeated == 1
+
+
+def test_rewards_of_a_set_are_one_per_chosen_row_and_reward_is_their_sum():
+    decision = record(0, chosen=[2, 0], probabilities=[0.9, 0.3, 0.8], probability=0.2, reward=None)
+    log = DecisionLog.from_records([decision, {"id": "d0", "rewards": [1, 0.5]}])
+    assert log.frame.collect().select("reward", "rewards").row(0) == (1.5, [1.0, 0.5])
+
+
+def test_frames_of_other_types_are_brought_to_the_schema():
+    frame = pl.DataFrame(
+        {
+            "id": [1, 2],
+            "context": [{"x": 1.0}, {"x": None}],
+            "arm_contexts": [[{"p": 1}, None], [{"p": 2}, {"p": 3}]],
+            "chosen": [0, 1],
+            "probability": [1, 0.5],
+            "reward": [1, 0],
+            "unknown": ["a", "b"],
+        },
+        strict=False,
+    )
+    log = DecisionLog.from_frame(frame)
+    log.check()
+    rows = log.frame.collect()
+    assert rows["id"].to_list() == ["1", "2"]
+    assert rows["context"].to_list() == ['{"x":1.0}', '{"x":null}']
+    assert rows["arm_contexts"].to_list() == [['{"p":1}', None], ['{"p":2}', '{"p":3}']]
+    assert rows["chosen"].to_list() == [[0], [1]]
+
+
+IMPOSSIBLE = {
+    "without a chosen row": {"chosen": []},
+    "without arms and without arm_contexts": {"arms": None, "arm_contexts": None, "probabilities": None},
+    "of different length": {"arms": ["a", "b"]},
+    "with an arm that is null": {"arms": ["a", None, "c"]},
+    "that was not offered": {"chosen": [3]},
+    "row chosen twice": {"chosen": [0, 0], "probabilities": None},
+    r"probability outside \(0, 1\]": {"probability": 0, "probabilities": None},
+    "of another number than the candidates": {"probabilities": [0.5, 0.5]},
+    r"probabilities outside \[0, 1\]": {"probabilities": [0.5, -0.25, 0.75]},
+    "do not sum to the number of chosen": {"probabilities": [0.5, 0.1, 0.1]},
+    "unlike the one in probabilities": {"probability": 0.9},
+    "rewards of another number": {"rewards": [1, 2]},
+}
+
+
+@pytest.mark.parametrize(("problem", "change"), IMPOSSIBLE.items())
+def test_impossible_rows_are_counted_and_the_first_is_named(problem, change):
+    with pytest.raises(LogError, match=rf"of 3 decisions .*1 .*{problem}.*id 'd0'"):
+        DecisionLog.from_records([record(1), record(0, **change), record(2)])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("column", ["probability", "reward"])
+def test_numbers_that_are_not_finite_are_refused(column, value):
+    frame = DecisionLog.from_records([record()]).frame.with_columns(pl.lit(value).alias(column))
+    with pytest.raises(LogError, match=column):
+        DecisionLog.from_frame(frame).check()
+
+
+def test_duplicates_are_told_and_the_first_can_be_kept(tmp_path):
+    file = tmp_path / "log.ndjson"
+    file.write_text(as_text([record(0), record(1), record(0, reward=9.0)]))
+    with pytest.raises(LogError, match=r"1 rows repeat the id .*'d0'.*duplicates='first'"):
+        DecisionLog.read(file)
+    log = DecisionLog.read(file, duplicates="first")
+    assert log.frame.collect()["reward"].to_list() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.ndjson", b'{"id": "a", "chosen": "x"}\n', r"line 1"),
+        ("log.ndjson", b'{"id": "a", "chosen": [0], "arms": ["a"], "reward": "much"}\n', r"line 1"),
+        ("log.parquet", b"no parquet", "cannot be read"),
+        ("log.csv", b"id,chosen", "has no form of a decision log"),
+        ("log.ndjson", b'{"id": "a", "reward": null}\n', "no late rewards"),
+    ],
+)
+def test_files_that_are_no_logs_are_told(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(LogError, match=message):
+        DecisionLog.read(tmp_path / name)
+
+
+def test_foreign_columns_and_missing_files_are_told(tmp_path):
+    pl.DataFrame({"action": [1]}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(LogError, match="neither id nor chosen"):
+        DecisionLog.read(tmp_path / "x.parquet")
+    for path in (tmp_path / "none.parquet", tmp_path):
+        (tmp_path / "x.parquet").unlink(missing_ok=True)
+        with pytest.raises(LogError, match="give a .parquet file"):
+            DecisionLog.read(path)
+
+
+def test_empty_files_are_empty_logs(tmp_path):
+    (tmp_path / "log.ndjson").write_text("")
+    assert len(DecisionLog.read(tmp_path / "log.ndjson")) == 0
+    with gzip.open(tmp_path / "log.ndjson.gz", "wb"):
+        pass
+    assert len(DecisionLog.from_records([])) == 0
+
+
+def test_records_must_be_plain():
+    with pytest.raises(LogError, match="what JSON cannot"):
+        DecisionLog.from_records([record(reward=float("nan"))])
+
+
+def test_batches_keep_the_order_and_the_columns(tmp_path):
+    DecisionLog.from_records(map(record, range(50))).write(tmp_path / "log.parquet")
+    batches = list(DecisionLog.scan(tmp_path / "log.parquet").batches(["id", "reward"], rows=7))
+    assert max(batch.height for batch in batches) <= 7
+    assert pl.concat(batches)["id"].to_list() == [f"d{number}" for number in range(50)]
+    assert batches[0].columns == ["id", "reward"]

@@ -1,0 +1,113 @@
+"""The page of an evaluation, in a real browser."""
+
+import json
+import re
+
+import pytest
+from reports.browser import Browser, find_browser
+from reports.test_page import Loads
+
+from treebandit.evaluation import DecisionLog, evaluate, shop_log
+from treebandit.reports import write_evaluation_page
+from treebandit.trees import HistogramForest
+
+QUICK = HistogramForest(n_trees=5, max_depth=4)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    found = evaluate(
+        shop_log(900, seed=0),
+        {"uniform": "uniform", "logging": "logging", "water": "arm:water", "coffee, always": "arm:coffee"},
+        estimators=("ips", "snips", "dr"),
+        reward_model=QUICK,
+    )
+    assert [policy.refusal is None for policy in found.policies] == [True, True, True, True]
+    return write_evaluation_page(found, tmp_path_factory.mktemp("page") / "evaluation.html")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    program = find_browser()
+    if program is None:
+        pytest.skip("no chromium on this machine: the page was not tried in a browser")
+    with Browser(program, tmp_path_factory.mktemp("browser") / "profile") as opened:
+        yield opened
+
+
+def open_page(browser, page):
+    browser.events.clear()
+    browser.open(page)
+    browser.wait_for("document.body?.dataset.drawn")
+
+
+def test_the_page_asks_nobody(page):
+    text = page.read_text(encoding="utf-8")
+    loads = Loads()
+    loads.feed(text)
+    assert loads.found == []
+    assert "default-src 'none'" in text
+
+
+def test_every_chart_is_drawn_without_complaint(page, browser):
+    open_page(browser, page)
+    wanted = len(re.findall('class="chart"', page.read_text(encoding="utf-8")))
+    assert wanted == 8
+    assert browser.evaluate("document.body.dataset.drawn") == str(wanted)
+    drawn = "[...document.querySelectorAll('.chart svg.marks')].filter(s => s.getBoundingClientRect().width > 200)"
+    assert browser.evaluate(f"{drawn}.length") == wanted
+    assert browser.evaluate("document.querySelectorAll('#estimates-0 .mark-symbol path').length") >= 9
+    assert browser.complaints() == []
+
+
+def test_the_table_tells_sample_sizes_and_what_is_refused(page, browser):
+    open_page(browser, page)
+    rows = browser.evaluate("[...document.querySelectorAll('tbody tr')].map(r => r.textContent)")
+    assert len(rows) == 4
+    refused = browser.evaluate("[...document.querySelectorAll('tr.refused')].map(r => r.dataset.policy)")
+    stated = browser.evaluate("[...document.querySelectorAll('main .progress')].map(p => p.textContent)")
+    assert len(refused) == sum("not enough evidence" in text for text in stated)
+
+
+def test_the_page_fits_a_phone(page, browser):
+    browser.resize(390, 800)
+    try:
+        open_page(browser, page)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+        assert browser.complaints() == []
+    finally:
+        browser.resize(1280, 900)
+
+
+def test_names_cannot_break_the_page(tmp_path, browser):
+    bad = '</script><b>it\'s {{ x }} \\ "bad"</b><!--'
+    log = DecisionLog.from_records(
+        [
+            {
+                "id": str(n),
+                "arms": [bad, "b"],
+                "chosen": [n % 2],
+                "probability": 0.5,
+                "probabilities": [0.5, 0.5],
+                "reward": n % 3,
+            }
+            for n in range(80)
+        ],
+        source=bad,
+    )
+    found = evaluate(log, {bad: f"arm:{bad}", "few": "arm:b"}, estimators=("ips",), least_effective=39)
+    file = write_evaluation_page(found, tmp_path / "page.html")
+    open_page(browser, file)
+    assert browser.evaluate("document.querySelectorAll('b').length") == 0
+    assert browser.evaluate("document.querySelector('tbody tr').dataset.policy") == bad
+    assert browser.evaluate("document.querySelector('.source').textContent") == bad
+    assert browser.complaints() == []
+
+
+def test_a_page_without_any_estimate(tmp_path, browser):
+    found = evaluate(shop_log(40, seed=0), ["arm:water"], estimators=("ips",))
+    assert not found["arm:water"].estimates
+    open_page(browser, write_evaluation_page(found, tmp_path / "page.html"))
+    assert "not enough evidence" in browser.evaluate("document.body.textContent")
+    assert json.loads(browser.evaluate("document.getElementById('specs').textContent"))
+    assert browser.complaints() == []
