@@ -50,12 +50,8 @@ class BaseAgent:
         'category', or the list of all its categories}.
     new_columns: rows may bring columns never seen, which are missing in older rows, and may lack some; False: refused.
 
-    >>> from treebandit import LinUCB
-    >>> agent = LinUCB(seed=0)
-    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
-    >>> agent.learn(decision, 1.0)
-    >>> agent.clock
-    1
+    >>> agent = treebandit.LinUCB(seed=0)
+    >>> agent.learn(agent.decide([1.0, 2.0], arms=["a", "b"]), 1.0)
     """
 
     columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
@@ -63,8 +59,7 @@ class BaseAgent:
     #: A field of every subclass; without a type here, since the fields of this class would come before all others.
     seed = cast("int | None", None)
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
+    def __init_subclass__(cls) -> None:
         inherit_arguments(cls)
 
     def __post_init__(self) -> None:
@@ -340,7 +335,7 @@ class BaseAgent:
             "clock": self.clock,
             "decided": self._decided,
             "decide_only": not history,
-            "random": _plain(self._random.bit_generator.state),
+            "random": schema.plain(self._random.bit_generator.state),
             "inputs": self._inputs.state(),
             "own": self._state() if history else self._deciding_state(),
         }
@@ -387,10 +382,3 @@ class BaseAgent:
 
     def _restore(self, state: dict[str, Any]) -> None:
         return None
-
-
-def _plain(value: Any) -> Any:
-    """Random states of some generators hold arrays and numpy numbers; JSON does not."""
-    if isinstance(value, dict):
-        return {key: _plain(member) for key, member in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

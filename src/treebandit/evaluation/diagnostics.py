@@ -36,12 +36,22 @@ def effective_sample_size(weight: Floats) -> float:
 class WeightDiagnostics:
     """Of the weights of one target policy.
 
-    mean_weight: near 1 where logged probabilities are true and the log supports the policy; its error beside it.
+    decisions: how many weights.
+    effective: how many decisions of the target policy itself they are worth (effective sample size).
+    largest_weight: of one decision.
+    mean_weight: near 1 where logged probabilities are true and the log supports the policy.
+    mean_weight_error: its standard error.
+    matched: share with a weight above 0.
     support: share of the decisions in which every arm that the target could play could also have been logged; None
-    where the log does not tell the probabilities of arms that were not chosen. matched: share with a weight above 0.
+        where the log does not tell the probabilities of arms that were not chosen.
     promised: the effective sample size that the logged probabilities of all arms lead to expect; None where they are
-    not known. The one found is too large while decisions of great weight are still to come. left_out: decisions that
-    the policy cannot make.
+        not known. The one found is too large while decisions of great weight are still to come.
+    left_out: decisions that the policy cannot make.
+
+    >>> import numpy as np
+    >>> from treebandit.evaluation import WeightDiagnostics
+    >>> WeightDiagnostics.of(np.array([0.0, 2.0, 2.0, 0.0])).effective
+    2.0
     """
 
     decisions: int
@@ -152,8 +162,19 @@ def _rounded(count: float) -> str:
 class LogDiagnostics:
     """Of the log itself, gathered a batch at a time: calibration of its probabilities, and drift of its policy.
 
+    total: decisions of the log.
+    told, seen, variance, count: of candidates by their logged probability: the sum of probabilities, how many were
+        chosen, the variance of that number, and how many candidates.
+    shares: of the arms, in ten parts of the log.
+    rewards: of the arms: number, sum and sum of squares.
+
     Calibration needs the probabilities of all candidates: of those told to be chosen with probability about p, a share
     p was chosen. Drift compares the shares of the arms in ten parts of the log, in its order.
+
+    >>> from treebandit.evaluation import evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
+    >>> found.log.total
+    2000
     """
 
     total: int
