@@ -20,6 +20,12 @@ COMMANDS = (
     ("data",),
     ("roads",),
     ("roads", "record"),
+    ("roads", "lust"),
+    ("serve",),
+    ("keys",),
+    ("keys", "add"),
+    ("keys", "list"),
+    ("keys", "remove"),
     ("warm-up",),
 )
 

@@ -123,6 +123,7 @@ def test_nothing_runs_at_import():
         ast.Import,
         ast.ImportFrom,
         ast.FunctionDef,
+        ast.AsyncFunctionDef,
         ast.ClassDef,
         ast.Assign,
         ast.AnnAssign,

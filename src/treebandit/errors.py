@@ -20,7 +20,10 @@ TreebanditError
 ├── EvidenceError              a log does not hold enough evidence for what was asked
 ├── StudyError                 a study file cannot be read, or names what does not exist
 ├── CheckError                 a contract of `treebandit.checks` is broken (also an AssertionError)
-└── RoadsError                 a road network cannot be read or recorded
+├── RoadsError                 a road network cannot be read or recorded
+└── ServiceError               the decision service could not do what was asked
+    ├── StoreError             its store cannot be reached or written, or is of another version
+    └── NoAnswerError          it did not answer a client in time
 """
 
 import collections.abc
@@ -38,6 +41,7 @@ __all__ = [
     "InputError",
     "LogError",
     "MissingExtraError",
+    "NoAnswerError",
     "NoEstimateError",
     "NoFeasibleChoiceError",
     "NotFittedError",
@@ -45,7 +49,9 @@ __all__ = [
     "RoadsError",
     "RoundError",
     "SavedFileError",
+    "ServiceError",
     "ShapeError",
+    "StoreError",
     "StudyError",
     "TreebanditError",
 ]
@@ -141,6 +147,18 @@ class CheckError(TreebanditError, AssertionError):
 
 class RoadsError(TreebanditError):
     """A road network cannot be read or recorded."""
+
+
+class ServiceError(TreebanditError):
+    """The decision service could not do what was asked."""
+
+
+class StoreError(ServiceError):
+    """The store of the service cannot be reached or written, or is of another version."""
+
+
+class NoAnswerError(ServiceError):
+    """The service did not answer in time, or not at all."""
 
 
 def nearest(given: str, known: collections.abc.Iterable[str]) -> str:

@@ -13,7 +13,7 @@ try:
 except ImportError as error:
     raise SystemExit(str(MissingExtraError("typer", "experiments"))) from error
 
-from treebandit.cli import data, evaluate, report, roads, run, warm_up
+from treebandit.cli import data, evaluate, report, roads, run, serve, warm_up
 
 __all__ = ["app", "main"]
 
@@ -29,6 +29,8 @@ app.command()(report.report)
 app.command()(evaluate.evaluate)
 app.command()(data.data)
 app.add_typer(roads.app, name="roads")
+app.command()(serve.serve)
+app.add_typer(serve.keys, name="keys")
 app.command()(warm_up.warm_up)
 
 

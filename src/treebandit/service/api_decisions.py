@@ -1,0 +1,295 @@
+"""Decide, reward, activate."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from treebandit.service.bodies import (
+    ActivationAnswer,
+    BatchAnswer,
+    BatchItem,
+    BatchRequest,
+    DecisionAnswer,
+    DecisionRequest,
+    Problem,
+    RewardAnswer,
+    RewardLine,
+    RewardRequest,
+    RewardsAnswer,
+)
+from treebandit.service.deciding import Policy, answer, slot_id
+from treebandit.service.entries import NewActivation, NewReward, RewardBody, Stored, decision_body
+from treebandit.service.exchange import (
+    NDJSON,
+    Operation,
+    body,
+    decoded,
+    json_answer,
+    no_bandit,
+    read,
+    refusal,
+    runtime,
+)
+from treebandit.service.features import check_size
+from treebandit.service.ids import IDS
+from treebandit.service.refusals import Refused
+from treebandit.service.runtime import Runtime
+
+_encode = msgspec.json.Encoder().encode
+_LARGEST = 1e30
+_LINES_AT_ONCE = 500
+
+
+async def decide(request: Request) -> Response:
+    """Make one decision; it is stored before it is answered."""
+    service = runtime(request)
+    policy = await _policy(service, request)
+    asked = await body(request, DecisionRequest)
+    return json_answer(await decided(service, policy, asked))
+
+
+async def decide_many(request: Request) -> Response:
+    """Make many decisions; those that cannot be made do not hinder the others."""
+    service = runtime(request)
+    policy = await _policy(service, request)
+    asked = await body(request, BatchRequest, limit=service.limits.bulk)
+    if len(asked.decisions) > service.limits.batch:
+        raise Refused(
+            400, "TooMany", f"{len(asked.decisions)} decisions; send at most {service.limits.batch} at once"
+        )
+
+    async def one(each: DecisionRequest) -> BatchItem:
+        try:
+            return BatchItem(await decided(service, policy, each))
+        except Exception as error:
+            refused = refusal(error)
+            if refused is None or refused.status >= 500:
+                raise
+            return BatchItem(error=Problem(refused.code, refused.message))
+
+    return json_answer(BatchAnswer(list(await asyncio.gather(*(one(each) for each in asked.decisions)))))
+
+
+async def decided(service: Runtime, policy: Policy, asked: DecisionRequest) -> DecisionAnswer:
+    """Decide, store, answer."""
+    check_size(asked, service.limits)
+    entries = policy.decide(asked, service.random)
+    event = entries[0].id.partition("#")[0]
+    stored = await service.writer.append(policy.bandit, list(entries), timeout=service.limits.seconds)
+    _refuse_deleted(stored, policy.name)
+    if not stored[0].body:
+        raise Refused(410, "Erased", f"the decision {event!r} was erased; decide with another id")
+    if stored[0].repeated:
+        service.metrics.repeated.labels(policy.name).inc()
+        stored = await _whole_event(service, policy.bandit, event, stored)
+    else:
+        label = "holdout" if stored[0].holdout else "agent"
+        service.metrics.decisions.labels(policy.name, label).inc()
+    return answer(event, stored)
+
+
+async def _whole_event(service: Runtime, bandit: int, event: str, stored: list[Stored]) -> list[Stored]:
+    """The slots of an event that was stored before, in their order."""
+    first = decision_body(stored[0].body)
+    if first.slots is None:
+        return stored
+    ids = [slot_id(event, slot) for slot in first.slots]
+    about = await asyncio.to_thread(service.store.about, bandit, ids)
+    found = [next(each for each in about[one] if each.kind == "decision") for one in ids if one in about]
+    return [
+        Stored(each.place, each.time, True, each.body, each.version or 0, each.holdout)
+        for each in found
+        if each.body
+    ]
+
+
+async def reward(request: Request) -> Response:
+    """Tell what a decision earned."""
+    service = runtime(request)
+    policy = await _policy(service, request)
+    given = await body(request, RewardRequest)
+    key = given.key or request.headers.get("idempotency-key")
+    event = str(request.path_params["id"])
+    told = await rewarded(service, policy, RewardLine(id=event, value=given.value, slot=given.slot, key=key))
+    return json_answer(RewardAnswer(event, told.status), 202 if told.status == "early" else 200)  # type: ignore[arg-type]
+
+
+async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Stored:
+    """Store a reward."""
+    stored = await service.writer.append(
+        policy.bandit, [_new_reward(policy, given)], timeout=service.limits.seconds
+    )
+    _refuse_deleted(stored, policy.name)
+    service.metrics.rewards.labels(policy.name, stored[0].status).inc()
+    _wake(service)
+    return stored[0]
+
+
+async def reward_many(request: Request) -> Response:
+    """Many rewards, one JSON object per line; good lines are stored, bad ones told by their number."""
+    service = runtime(request)
+    policy = await _policy(service, request)
+    data = await read(request, service.limits.bulk)
+    statuses: Counter[str] = Counter()
+    errors: dict[str, str] = {}
+    entries: list[NewReward] = []
+    received = 0
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            received += 1
+            try:
+                entries.append(_new_reward(policy, decoded(line, RewardLine)))
+            except Refused as refused:
+                errors[str(number)] = refused.message
+    for start in range(0, len(entries), _LINES_AT_ONCE):
+        part = entries[start : start + _LINES_AT_ONCE]
+        stored = await service.writer.append(policy.bandit, list(part), timeout=service.limits.seconds)
+        _refuse_deleted(stored, policy.name)
+        statuses.update(each.status for each in stored)
+    for status, count in statuses.items():
+        service.metrics.rewards.labels(policy.name, status).inc(count)
+    _wake(service)
+    shown = dict(list(errors.items())[:100])
+    return json_answer(RewardsAnswer(received, dict(statuses), shown), 400 if errors and not entries else 200)
+
+
+async def activate(request: Request) -> Response:
+    """Tell that a deferred decision was used: its wait begins."""
+    service = runtime(request)
+    policy = await _policy(service, request)
+    event = str(request.path_params["id"])
+    stored = await activated(service, policy, event)
+    if not stored:
+        raise Refused(
+            404, "DecisionNotFound", f"there is no decision {event[:100]!r} to activate; decide first"
+        )
+    return json_answer(ActivationAnswer(event, "active", all(each.repeated for each in stored)))
+
+
+async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored]:
+    """Activate a decision, or all slots of an event; nothing where there is none."""
+    _check_id(event)
+    ids = await asyncio.to_thread(_event_ids, service, policy.bandit, event) or [event]
+    new = [NewActivation(each, policy.config.wait_us) for each in ids]
+    stored = await service.writer.append(policy.bandit, list(new), timeout=service.limits.seconds)
+    _refuse_deleted(stored, policy.name)
+    _wake(service)
+    return [each for each in stored if each.status != "unknown"]
+
+
+def _event_ids(service: Runtime, bandit: int, event: str) -> list[str]:
+    rows = service.store.rows(
+        "SELECT decision FROM entries WHERE bandit = ? AND kind = 'decision' AND decision >= ? AND decision < ?",
+        (bandit, slot_id(event, ""), slot_id(event, "\uffff")),
+    )
+    return [row[0] for row in rows if row[0].startswith(slot_id(event, ""))]
+
+
+def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
+    decision = given.id if given.slot is None else slot_id(given.id, given.slot)
+    _check_id(given.id)
+    _check_id(given.slot or "-")
+    values = given.value if isinstance(given.value, list) else [given.value]
+    if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
+        raise Refused(
+            400,
+            "InvalidRequest",
+            f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}",
+        )
+    first = policy.config.aggregation == "first"
+    key = given.key or ("" if first else IDS.new())
+    if len(key) > 256 or any(ord(letter) < 32 for letter in key):
+        raise Refused(400, "InvalidRequest", "the key has control characters, or more than 256 characters")
+    return NewReward(decision, key, float(sum(values)), _encode(RewardBody(given.value)), first)
+
+
+def _check_id(given: str) -> None:
+    if not 0 < len(given) <= 256 or "#" in given or any(ord(each) < 32 or each == "\x7f" for each in given):
+        raise Refused(
+            400, "InvalidRequest", f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#'"
+        )
+
+
+async def _policy(service: Runtime, request: Request) -> Policy:
+    name = str(request.path_params["name"])
+    policy = await service.policy(name)
+    if policy is None:
+        raise no_bandit(name)
+    return policy
+
+
+def _refuse_deleted(stored: list[Stored], name: str) -> None:
+    if stored and stored[0].status == "deleted":
+        raise no_bandit(name)
+
+
+def _wake(service: Runtime) -> None:
+    if service.learner is not None:
+        service.learner.wake()
+
+
+_KEY = {"Idempotency-Key": ({"type": "string", "maxLength": 256}, "the same key again counts once")}
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/v1/bandits/{name}/decisions",
+        decide,
+        "decide",
+        "Decide",
+        "decide",
+        takes=DecisionRequest,
+        gives={200: DecisionAnswer},
+        errors=(404, 410),
+    ),
+    Operation(
+        "POST",
+        "/v1/bandits/{name}/decisions:batch",
+        decide_many,
+        "decideMany",
+        "Decide many times",
+        "decide",
+        takes=BatchRequest,
+        gives={200: BatchAnswer},
+        errors=(404,),
+    ),
+    Operation(
+        "POST",
+        "/v1/bandits/{name}/decisions/{id}/reward",
+        reward,
+        "reward",
+        "Tell what a decision earned",
+        "reward",
+        takes=RewardRequest,
+        gives={200: RewardAnswer, 202: RewardAnswer},
+        headers=_KEY,
+        errors=(404,),
+    ),
+    Operation(
+        "POST",
+        "/v1/bandits/{name}/rewards",
+        reward_many,
+        "rewardMany",
+        "Many rewards, one JSON object per line",
+        "reward",
+        takes=RewardLine,
+        takes_media=NDJSON,
+        gives={200: RewardsAnswer, 400: RewardsAnswer},
+        errors=(404,),
+    ),
+    Operation(
+        "POST",
+        "/v1/bandits/{name}/decisions/{id}/activate",
+        activate,
+        "activate",
+        "Tell that a deferred decision was used",
+        "reward",
+        gives={200: ActivationAnswer},
+        errors=(404,),
+    ),
+]

@@ -1,0 +1,180 @@
+"""The ASGI application: routes, keys, rates, request ids, logs; errors become bodies, never tracebacks."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from treebandit.service import (
+    api_bandits,
+    api_decisions,
+    api_health,
+    api_log,
+    api_models,
+    openapi,
+    personalizer,
+)
+from treebandit.service.access import authorised
+from treebandit.service.exchange import Operation, error_answer, refusal
+from treebandit.service.ids import IDS
+from treebandit.service.logs import request_id
+from treebandit.service.refusals import Refused
+from treebandit.service.runtime import Runtime
+
+_log = logging.getLogger("treebandit.http")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+OPERATIONS: Sequence[Operation] = (
+    *api_decisions.OPERATIONS,  # first, as routes are tried in this order
+    *api_bandits.OPERATIONS,
+    *api_log.OPERATIONS,
+    *api_models.OPERATIONS,
+    *api_health.OPERATIONS,
+    *personalizer.OPERATIONS,
+)
+
+
+def make_app(runtime: Runtime, *, operations: Sequence[Operation] = OPERATIONS) -> ASGIApp:
+    """The application of one process; starting and stopping it starts and stops the runtime."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await runtime.start()
+        try:
+            yield
+        finally:
+            await runtime.stop()
+
+    import swagger_ui_bundle
+
+    inner = Starlette(
+        routes=[
+            *_routes(operations),
+            Mount("/assets", StaticFiles(directory=str(swagger_ui_bundle.swagger_ui_path))),
+        ],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _no_route},
+    )
+    inner.router.redirect_slashes = False
+    inner.state.runtime = runtime
+    inner.state.openapi = msgspec.json.encode(openapi.document(operations))
+    return _Edge(inner, runtime)
+
+
+def _routes(operations: Sequence[Operation]) -> list[Route]:
+    """One route per path, so that a wrong method is told as such."""
+    paths: dict[str, dict[str, Operation]] = {}
+    for each in operations:
+        paths.setdefault(each.path, {})[each.method] = each
+    return [
+        # An id may hold slashes.
+        Route(path.replace("{id}", "{id:path}"), partial(_handle, by_method), methods=list(by_method))
+        for path, by_method in paths.items()
+    ]
+
+
+async def _handle(by_method: dict[str, Operation], request: Request) -> Response:
+    operation = by_method["GET" if request.method == "HEAD" else request.method]
+    request.scope["operation"] = operation.name
+    runtime: Runtime = request.app.state.runtime
+    try:
+        if operation.role is not None:
+            authorised(runtime, request, operation.role, request.path_params.get("name"))
+        return await operation.handler(request)
+    except Exception as error:
+        return error_answer(_told(error, request.scope), request_id.get())
+
+
+def _told(error: Exception, scope: Scope) -> Refused:
+    """What the caller is told of any error; faults of ours only go to the log."""
+    refused = refusal(error)
+    if refused is None:
+        _log.error("a request failed", exc_info=error, extra={"path": scope.get("path", "")[:200]})
+        refused = Refused(
+            500, "InternalError", "a fault of the service; its log has more, by this request id"
+        )
+    return refused
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = {404: "there is nothing at this path", 405: "this path does not take this method"}
+    message = f"{said.get(error.status_code, error.detail)}; /docs shows what there is"
+    code = {404: "NotFound", 405: "MethodNotAllowed"}.get(error.status_code, "InvalidRequest")
+    return error_answer(
+        Refused(error.status_code, code, message, dict(error.headers or {})), request_id.get()
+    )
+
+
+class _Edge:
+    """Around everything: request ids, limits, logs, and errors as bodies."""
+
+    def __init__(self, inner: ASGIApp, runtime: Runtime) -> None:
+        self._inner, self._runtime = inner, runtime
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._inner(scope, receive, send)
+            return
+        started = time.perf_counter()
+        given = Headers(scope=scope).get("x-request-id", "")
+        number = given if _REQUEST_ID.fullmatch(given) else IDS.new()
+        token = request_id.set(number)
+        seen: dict[str, Any] = {"status": 0}
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seen["status"] = message["status"]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"x-request-id", number.encode()),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
+            await send(message)
+
+        self._under_way += 1
+        try:
+            if self._under_way > self._runtime.limits.concurrency:
+                raise Refused(503, "Overloaded", "too many requests at the same time", {"Retry-After": "1"})
+            await self._inner(scope, receive, sending)
+        except Exception as error:
+            refused = _told(error, scope)
+            if not seen["status"]:  # else the answer is on its way already
+                await error_answer(refused, number)(scope, receive, sending)
+        finally:
+            self._under_way -= 1
+            self._count(scope, seen["status"], time.perf_counter() - started)
+            request_id.reset(token)
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        operation = scope.get("operation", "other")
+        self._runtime.metrics.requests.labels(operation, str(status)).inc()
+        self._runtime.metrics.seconds.labels(operation).observe(seconds)
+        if _log.isEnabledFor(logging.INFO):
+            _log.info(
+                "request",
+                extra={
+                    "method": scope["method"],
+                    "path": scope["path"][:200],
+                    "status": status,
+                    "ms": round(seconds * 1000, 2),
+                    "key": getattr(scope.get("key"), "name", None),
+                },
+            )

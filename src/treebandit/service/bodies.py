@@ -1,0 +1,237 @@
+"""Requests and answers of the API; the OpenAPI document is made from them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+#: No control characters; `#` separates an event from its slot in the log.
+DecisionId = Annotated[
+    str,
+    Meta(
+        min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f#]+$", description="of a decision; no `#`"
+    ),
+]
+ArmName = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00-\\x1f\\x7f]+$")]
+BanditName = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", max_length=100)]
+Key = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
+Features = dict[str, Any]
+
+
+class Arm(msgspec.Struct, forbid_unknown_fields=True):
+    """An arm with features of its own."""
+
+    name: ArmName
+    features: Features = {}
+
+
+class Slot(msgspec.Struct, forbid_unknown_fields=True):
+    """A place on a page that gets one arm; no arm is in two of them."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=128, pattern="^[^\\x00-\\x1f\\x7f#]+$")]
+    features: Features = {}
+    excluded: list[ArmName] = []
+    baseline: ArmName | None = None
+
+
+class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What to decide.
+
+    context: features that all arms share; nested objects and lists are allowed. arms: names, or objects with features.
+    choose: how many. slots: instead, one arm for each. excluded: arms that may not be chosen. baseline: what the caller
+    would choose; the first arm where left out. baseline_probability: with which it was drawn, for `log-only`. id: made
+    where left out; the same id again has the same answer. subject: whose decision it is, to erase it by; only its hash
+    is stored. deferred: it counts only once it is activated.
+    """
+
+    arms: Annotated[list[ArmName | Arm], Meta(min_length=1)]
+    context: Features = {}
+    choose: Annotated[int, Meta(ge=1)] = 1
+    slots: Annotated[list[Slot], Meta(min_length=1)] | None = None
+    excluded: list[ArmName] = []
+    baseline: ArmName | None = None
+    baseline_probability: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None
+    id: DecisionId | None = None
+    subject: Key | None = None
+    deferred: bool = False
+
+
+class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Several decisions; each is answered as if it had come alone."""
+
+    decisions: Annotated[list[DecisionRequest], Meta(min_length=1)]
+
+
+class SlotAnswer(msgspec.Struct):
+    """What was chosen for one slot, and with which probability, given the slots before it."""
+
+    slot: str
+    arm: str
+    probability: float
+    probabilities: dict[str, float]
+
+
+class DecisionAnswer(msgspec.Struct, kw_only=True):
+    """A decision.
+
+    arm, arms: what was chosen. probability: of this choice. probabilities: of each arm that was offered. version: of
+    the model; 0 before the first. holdout: made by the holdout policy. repeated: this id was decided before.
+    """
+
+    id: str
+    arm: str | UnsetType = UNSET
+    arms: list[str] | UnsetType = UNSET
+    probability: float | UnsetType = UNSET
+    probabilities: dict[str, float] | UnsetType = UNSET
+    slots: list[SlotAnswer] | UnsetType = UNSET
+    version: Annotated[int, Meta(ge=0)] = 0
+    holdout: bool = False
+    repeated: bool = False
+    time: str = ""
+
+
+class Problem(msgspec.Struct):
+    """What is wrong, and what to do."""
+
+    code: str
+    message: str
+
+
+class ErrorAnswer(msgspec.Struct, omit_defaults=True):
+    """The body of every answer that is not a success."""
+
+    error: Problem
+    request_id: str = ""
+
+
+class BatchItem(msgspec.Struct, omit_defaults=True):
+    """A decision, or why it could not be made."""
+
+    decision: DecisionAnswer | None = None
+    error: Problem | None = None
+
+
+class BatchAnswer(msgspec.Struct):
+    """The answers in the order of the requests."""
+
+    decisions: list[BatchItem]
+
+
+class RewardRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a decision earned.
+
+    value: a number; or one per chosen arm. slot: which slot earned it. key: the same key again counts once.
+    """
+
+    value: float | list[float]
+    slot: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    key: Key | None = None
+
+
+class RewardAnswer(msgspec.Struct):
+    """What became of a reward.
+
+    counted: it counts. repeated: it was here before, and counts once. superseded: another was first. early: its
+    decision is not known yet; it counts where that comes. late: it came after the wait; it is logged, not learned.
+    erased: its decision was erased; it is not stored.
+    """
+
+    id: str
+    status: Literal["counted", "repeated", "superseded", "early", "late", "erased"]
+
+
+class RewardLine(msgspec.Struct, kw_only=True):
+    """One line of a bulk of rewards."""
+
+    id: DecisionId
+    value: float | list[float]
+    slot: str | None = None
+    key: Key | None = None
+
+
+class RewardsAnswer(msgspec.Struct, omit_defaults=True):
+    """How many rewards had each status; lines that could not be read, by their number."""
+
+    received: int
+    statuses: dict[str, int]
+    errors: dict[str, str] = {}
+
+
+class ActivationAnswer(msgspec.Struct):
+    """A deferred decision that counts now."""
+
+    id: str
+    status: Literal["active"]
+    repeated: bool
+
+
+class BanditAnswer(msgspec.Struct):
+    """A bandit and how far it is. place: entries of its log."""
+
+    name: str
+    settings: dict[str, Any]
+    created: str
+    decisions: int
+    place: int
+    version: int
+
+
+class BanditsAnswer(msgspec.Struct):
+    """All bandits."""
+
+    bandits: list[BanditAnswer]
+
+
+class VersionAnswer(msgspec.Struct, omit_defaults=True):
+    """A version of the model, made of the log up to `learned`."""
+
+    version: int
+    learned: int
+    t: int
+    rows: int
+    time: str
+    rebuilds: int = 0
+    rebuild_seconds: float = 0.0
+    bytes: int = 0
+    kept: bool = False
+
+
+class VersionsAnswer(msgspec.Struct):
+    """The newest versions first."""
+
+    version: int
+    versions: list[VersionAnswer]
+
+
+class RollbackRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Which version to go back to."""
+
+    version: Annotated[int, Meta(ge=1)]
+
+
+class PlaceAnswer(msgspec.Struct):
+    """Where in the log it stands; the learner acts on it when it gets there."""
+
+    place: int
+
+
+class ErasureRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which decisions to erase: by their ids, or all of a subject."""
+
+    ids: list[DecisionId] = []
+    subject: Key | None = None
+
+
+class ErasureAnswer(msgspec.Struct):
+    """How many decisions were erased."""
+
+    erased: int
+
+
+class HealthAnswer(msgspec.Struct, omit_defaults=True):
+    """Whether it is ready, and what is missing where it is not."""
+
+    status: Literal["ok", "not ready"]
+    missing: dict[str, str] = {}

@@ -1,0 +1,308 @@
+"""Clients of the decision service: `Client`, and `AsyncClient` with the same methods to await."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from treebandit.errors import InputError, MissingExtraError, NoAnswerError, ServiceError
+
+try:
+    import httpx
+except ImportError as error:
+    raise MissingExtraError("httpx", "service") from error
+
+#: Answers after which the same request may succeed a moment later.
+_AGAIN = (408, 429, 502, 503, 504)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+
+Arms = Sequence[str | Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What the service decided; or, where it did not answer in time, the caller's fallback.
+
+    probabilities: of each arm that was offered. fallback: True where the service did not decide; `reward` then sends
+    nothing. slots: the arm of each slot, where slots were asked for.
+    """
+
+    id: str
+    arms: tuple[str, ...]
+    probability: float | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)
+    version: int = 0
+    holdout: bool = False
+    fallback: bool = False
+    slots: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def arm(self) -> str:
+        """The chosen arm; the first, where there are several."""
+        return self.arms[0]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One request, the same at every try."""
+
+    method: str
+    path: str
+    body: dict[str, Any] | None = None
+
+
+class _Calls:
+    """What both clients share: requests, and what answers mean."""
+
+    def __init__(
+        self,
+        url: str,
+        bandit: str,
+        *,
+        key: str | None = None,
+        timeout: float = 1.0,
+        retries: int = 3,
+    ) -> None:
+        """A client of one bandit.
+
+        url: of the service. key: needed where the service has keys. timeout: seconds for one call, all its tries
+        together. retries: how often a call is tried again, always with the same id, so that it counts once.
+        """
+        if not timeout > 0:
+            raise InputError(f"timeout={timeout!r}; give seconds above 0")
+        self.bandit, self.timeout, self.retries = bandit, timeout, retries
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._options: dict[str, Any] = {"base_url": url.rstrip("/"), "headers": headers}
+
+    @property
+    def _root(self) -> str:
+        return f"/v1/bandits/{quote(self.bandit, safe='')}"
+
+    def _decide_call(
+        self, context: Mapping[str, Any] | None, arms: Arms, id: str, options: dict[str, Any]
+    ) -> _Call:
+        body = {"id": id, "context": dict(context or {}), "arms": list(arms), **options}
+        return _Call("POST", f"{self._root}/decisions", {k: v for k, v in body.items() if v is not None})
+
+    def _reward_call(self, id: str, value: Any, slot: str | None, key: str | None) -> _Call:
+        value = list(value) if isinstance(value, Sequence) else float(value)
+        body: dict[str, Any] = {"value": value, "key": key or uuid.uuid4().hex}
+        if slot is not None:
+            body["slot"] = slot
+        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/reward", body)
+
+    def _activate_call(self, id: str) -> _Call:
+        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/activate")
+
+    @staticmethod
+    def _decided(answer: dict[str, Any]) -> Decided:
+        slots = {each["slot"]: each["arm"] for each in answer.get("slots", ())}
+        arms = tuple(answer.get("arms", ())) or tuple(slots.values())
+        return Decided(
+            answer["id"],
+            arms,
+            answer.get("probability"),
+            answer.get("probabilities", {}),
+            answer.get("version", 0),
+            answer.get("holdout", False),
+            slots=slots,
+        )
+
+    @staticmethod
+    def _checked(response: httpx.Response) -> dict[str, Any] | None:
+        """The answer; None where it is worth another try; a ServiceError where the request is at fault."""
+        if response.status_code in _AGAIN:
+            return None
+        try:
+            content = response.json()
+        except ValueError:
+            content = {}
+        if response.is_success:
+            return content if isinstance(content, dict) else {}
+        problem = content.get("error", {}) if isinstance(content, dict) else {}
+        said = problem.get("message", response.reason_phrase) if isinstance(problem, dict) else str(problem)
+        raise ServiceError(f"{said} ({response.status_code})")
+
+
+def _pause(attempt: int, left: float) -> float:
+    """Longer each time, and not the same for all clients."""
+    return min(left, min(_FIRST_PAUSE * 2.0**attempt, _LONGEST_PAUSE) * random.uniform(0.5, 1.0))
+
+
+def _no_answer(seconds: float, error: Exception | None) -> NoAnswerError:
+    why = f": {type(error).__name__}" if error is not None else ""
+    return NoAnswerError(f"the service has not answered within {seconds:g} seconds{why}; is it running?")
+
+
+class Client(_Calls):
+    """Decide and reward over HTTP.
+
+        client = treebandit.Client("http://localhost:8787", "shop")
+        decision = client.decide({"age": 31}, ["coffee", "tea"], fallback="tea")
+        client.reward(decision, 1.0)
+
+    May be shared by threads. A `with` block closes it.
+    """
+
+    def __init__(self, url: str, bandit: str, **options: Any) -> None:
+        transport = options.pop("transport", None)
+        super().__init__(url, bandit, **options)
+        self._http = httpx.Client(**self._options, transport=transport)
+
+    __init__.__doc__ = _Calls.__init__.__doc__
+
+    def decide(
+        self,
+        context: Mapping[str, Any] | None,
+        arms: Arms,
+        *,
+        fallback: str | None = None,
+        id: str | None = None,
+        **options: Any,
+    ) -> Decided:
+        """Ask for a decision.
+
+        context: features that all arms share. arms: names, or {"name": ..., "features": {...}}. fallback: the arm to
+        take where the service does not answer in time; without one, that is a NoAnswerError. id: made where left out.
+        options: choose, slots, excluded, baseline, subject, deferred.
+        """
+        id = id or uuid.uuid4().hex
+        try:
+            return self._decided(self._run(self._decide_call(context, arms, id, options)))
+        except NoAnswerError:
+            if fallback is None:
+                raise
+            return Decided(id, (fallback,), fallback=True)
+
+    def reward(
+        self,
+        decision: Decided | str,
+        value: float | Sequence[float],
+        *,
+        slot: str | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Tell what a decision earned; what became of the reward ("counted", "repeated", "early", "late", ...).
+
+        For a fallback, which the service has not decided, nothing is sent: "fallback".
+        """
+        if isinstance(decision, Decided) and decision.fallback:
+            return "fallback"
+        id = decision.id if isinstance(decision, Decided) else decision
+        return str(self._run(self._reward_call(id, value, slot, key))["status"])
+
+    def activate(self, decision: Decided | str) -> None:
+        """Tell that a deferred decision was used."""
+        self._run(self._activate_call(decision.id if isinstance(decision, Decided) else decision))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, call: _Call) -> dict[str, Any]:
+        deadline, last = time.monotonic() + self.timeout, None
+        for attempt in range(self.retries + 1):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                found = self._checked(
+                    self._http.request(call.method, call.path, json=call.body, timeout=left)
+                )
+                if found is not None:
+                    return found
+            except httpx.TransportError as error:
+                last = error
+            time.sleep(_pause(attempt, max(deadline - time.monotonic(), 0.0)))
+        raise _no_answer(self.timeout, last)
+
+
+class AsyncClient(_Calls):
+    """`Client` for asyncio: the same methods, to await."""
+
+    def __init__(self, url: str, bandit: str, **options: Any) -> None:
+        transport = options.pop("transport", None)
+        super().__init__(url, bandit, **options)
+        self._http = httpx.AsyncClient(**self._options, transport=transport)
+
+    __init__.__doc__ = _Calls.__init__.__doc__
+
+    async def decide(
+        self,
+        context: Mapping[str, Any] | None,
+        arms: Arms,
+        *,
+        fallback: str | None = None,
+        id: str | None = None,
+        **options: Any,
+    ) -> Decided:
+        """As `Client.decide`."""
+        id = id or uuid.uuid4().hex
+        try:
+            return self._decided(await self._run(self._decide_call(context, arms, id, options)))
+        except NoAnswerError:
+            if fallback is None:
+                raise
+            return Decided(id, (fallback,), fallback=True)
+
+    async def reward(
+        self,
+        decision: Decided | str,
+        value: float | Sequence[float],
+        *,
+        slot: str | None = None,
+        key: str | None = None,
+    ) -> str:
+        """As `Client.reward`."""
+        if isinstance(decision, Decided) and decision.fallback:
+            return "fallback"
+        id = decision.id if isinstance(decision, Decided) else decision
+        return str((await self._run(self._reward_call(id, value, slot, key)))["status"])
+
+    async def activate(self, decision: Decided | str) -> None:
+        """As `Client.activate`."""
+        await self._run(self._activate_call(decision.id if isinstance(decision, Decided) else decision))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _run(self, call: _Call) -> dict[str, Any]:
+        deadline, last = time.monotonic() + self.timeout, None
+        for attempt in range(self.retries + 1):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                async with asyncio.timeout(left):
+                    response = await self._http.request(call.method, call.path, json=call.body, timeout=left)
+                found = self._checked(response)
+                if found is not None:
+                    return found
+            except (httpx.TransportError, TimeoutError) as error:
+                last = error
+            await asyncio.sleep(_pause(attempt, max(deadline - time.monotonic(), 0.0)))
+        raise _no_answer(self.timeout, last)

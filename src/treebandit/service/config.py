@@ -1,0 +1,107 @@
+"""The settings of a bandit."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from treebandit import registry
+from treebandit.errors import ParameterError, TreebanditError
+
+Aggregation = Literal["first", "last", "sum", "mean"]
+Mode = Literal["online", "apprentice", "log-only"]
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e10)]
+
+#: Seeds in JSON: every language reads whole numbers of 31 bits.
+_SEEDS = 2**31
+
+
+class BanditConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The settings of a bandit; all may be left out.
+
+    agent: what decides, {"class": "Bandit", ...}: a class of treebandit and its arguments. reward_default: what a
+    decision without a reward has earned at the end of its wait; null: nothing is learned from it. wait: seconds in
+    which rewards count. aggregation: which of several rewards counts. mode: `online` decides; `apprentice` answers the
+    caller's baseline and learns from it; `log-only` answers the baseline and learns nothing. floor: share of decisions
+    that is spread over all arms. draws: samples that a probability is counted in. holdout: share of decisions that
+    `holdout_policy` makes instead: `uniform`, `baseline`, or `arm:NAME`. columns: features with their kinds,
+    {"age": "number", "city": "category", "member": "flag"}; others may come. retention: days after which decisions
+    and their rewards are deleted; null: never. learning: false, the model stays as it is.
+    """
+
+    agent: dict[str, Any] = {}
+    reward_default: float | None = 0.0
+    wait: Seconds = 600.0
+    aggregation: Aggregation = "first"
+    mode: Mode = "online"
+    floor: Share = 0.01
+    draws: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 100
+    holdout: Share = 0.0
+    holdout_policy: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "uniform"
+    columns: dict[str, Any] = {}
+    retention: Annotated[float, msgspec.Meta(gt=0.0, le=1e6)] | None = None
+    learning: bool = True
+    description: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    #: What Personalizer's clients set and read back, and this service has no use for.
+    personalizer: dict[str, Any] = {}
+
+    @property
+    def wait_us(self) -> int:
+        """The wait in microseconds."""
+        return round(self.wait * 1e6)
+
+
+def checked(config: BanditConfig) -> BanditConfig:
+    """The settings with an agent that can be built; a seed is drawn where none is given, so that replays agree."""
+    if config.reward_default is not None and not math.isfinite(config.reward_default):
+        raise ParameterError(f"reward_default={config.reward_default}; give a finite number, or null")
+    policy = config.holdout_policy
+    if policy not in ("uniform", "baseline") and not (policy.startswith("arm:") and len(policy) > 4):
+        raise ParameterError(f"holdout_policy={policy!r}; give 'uniform', 'baseline' or 'arm:NAME'")
+    agent = {"class": "Bandit", **config.agent}
+    config = msgspec.structs.replace(config, agent=agent)
+    made = build_agent(config)
+    if agent.get("seed") is None:
+        seeded = {**agent, "seed": secrets.randbelow(_SEEDS)}
+        if hasattr(made, "seed"):
+            config = msgspec.structs.replace(config, agent=seeded)
+    return config
+
+
+def build_agent(config: BanditConfig) -> Any:
+    """A fresh agent by its description; only classes of treebandit can be named."""
+    description: dict[str, Any] = {"class": "Bandit", **config.agent, "new_columns": True}
+    if config.columns:
+        description["columns"] = config.columns
+    agent = registry.build(description, kinds=("agent", "tree learner"), where="agent")
+    if not hasattr(agent, "learn"):
+        raise ParameterError(f"agent is a {type(agent).__name__}; name an agent, such as Bandit or LinUCB")
+    return agent
+
+
+def changed(before: BanditConfig, patch: dict[str, Any]) -> BanditConfig:
+    """Settings with some of them replaced; the agent of a bandit stays what it is."""
+    merged = {**msgspec.to_builtins(before), **patch}
+    try:
+        after = msgspec.convert(merged, BanditConfig)
+    except msgspec.ValidationError as error:
+        raise ParameterError(str(error)) from error
+    after = checked(after)
+    if {"class": "Bandit", **after.agent} != before.agent and after.agent.get("seed") != before.agent.get(
+        "seed"
+    ):
+        same = {**after.agent, "seed": before.agent.get("seed")}
+        after = msgspec.structs.replace(after, agent=same) if same == before.agent else after
+    if after.agent != before.agent or after.columns != before.columns:
+        raise ParameterError(
+            "agent and columns of a bandit cannot be changed, as its log was learned by it; make another bandit, or "
+            "upload a model"
+        )
+    return after
+
+
+__all__ = ["Aggregation", "BanditConfig", "Mode", "TreebanditError", "build_agent", "changed", "checked"]

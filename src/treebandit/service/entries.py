@@ -1,0 +1,126 @@
+"""What the log holds: entries to append, entries read back, and what an append answers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+Kind = Literal[
+    "config", "decision", "reward", "activation", "close", "publish", "upload", "rollback", "erasure"
+]
+#: What becomes of a reward: counts; its key (or, under `first`, its decision) was there before; another was first;
+#: its decision is not known yet; it came after the wait; its decision was erased.
+RewardStatus = Literal["counted", "repeated", "superseded", "early", "late", "erased"]
+
+
+class DecisionBody(msgspec.Struct, omit_defaults=True):
+    """A decision as it is logged. `chosen` are places in `arms`, what was offered."""
+
+    context: dict[str, Any]
+    arms: list[str]
+    chosen: list[int]
+    probability: float
+    probabilities: list[float] | None = None
+    arm_contexts: list[dict[str, Any]] | None = None
+    policy: str = "agent"
+    mode: str = "online"
+    excluded: list[str] = []
+    baseline: str | None = None
+    #: What the agent would have chosen where it did not decide.
+    shadow: list[str] | None = None
+    slot: str | None = None
+    #: All slots of the event that this one belongs to, in order.
+    slots: list[str] | None = None
+    several: bool = False
+    aggregation: str = "first"
+
+
+class RewardBody(msgspec.Struct, omit_defaults=True):
+    """A reward: one number, or one per chosen row."""
+
+    value: float | list[float]
+
+
+class NewDecision(NamedTuple):
+    """A decision to append; `wait` in microseconds, None where it awaits its activation."""
+
+    id: str
+    body: bytes
+    arm: str
+    probability: float
+    version: int
+    holdout: bool
+    wait: int | None
+    subject: str | None = None
+
+
+class NewReward(NamedTuple):
+    """A reward to append. An empty key: the only reward of its decision (`first`)."""
+
+    decision: str
+    key: str
+    value: float
+    body: bytes
+    only_first: bool
+
+
+class NewActivation(NamedTuple):
+    """The caller has used a deferred decision: its wait begins."""
+
+    decision: str
+    wait: int
+
+
+class NewEntry(NamedTuple):
+    """Any other entry."""
+
+    kind: Kind
+    body: bytes
+
+
+New = NewDecision | NewReward | NewActivation | NewEntry
+
+
+class Entry(NamedTuple):
+    """An entry of the log."""
+
+    place: int
+    time: int
+    kind: Kind
+    decision: str | None
+    reward_key: str | None
+    due: int | None
+    t: int | None
+    version: int | None
+    holdout: bool
+    body: bytes
+
+
+class Stored(NamedTuple):
+    """What an append answers: where it stands, and whether it was there before.
+
+    body: of the decision that was stored under this id first. status: of a reward or an activation.
+    """
+
+    place: int
+    time: int
+    repeated: bool = False
+    body: bytes = b""
+    version: int = 0
+    holdout: bool = False
+    status: str = ""
+
+
+_decode_decision = msgspec.json.Decoder(DecisionBody).decode
+_decode_reward = msgspec.json.Decoder(RewardBody).decode
+
+
+def decision_body(body: bytes) -> DecisionBody:
+    """A decision read back."""
+    return _decode_decision(body)
+
+
+def reward_body(body: bytes) -> RewardBody:
+    """A reward read back."""
+    return _decode_reward(body)

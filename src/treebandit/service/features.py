@@ -1,0 +1,50 @@
+"""Features of a request as rows that an agent takes: the one place where the service meets the library's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from treebandit.errors import InputError
+from treebandit.service.bodies import Arm, DecisionRequest
+from treebandit.service.entries import DecisionBody
+
+if TYPE_CHECKING:
+    from treebandit.service.runtime import Limits
+
+
+def candidate_rows(body: DecisionBody, chosen: Sequence[int] | None = None) -> tuple[Any, list[str]]:
+    """Features as an agent takes them, of all candidates or of the chosen ones, and their arms.
+
+    One row where all candidates share it and none is picked out. A feature of an arm hides one of the context that has
+    the same name. Agents take nested rows and new columns by themselves (`new_columns=True`).
+    """
+    if body.arm_contexts is None and chosen is None:
+        return body.context, body.arms
+    places = range(len(body.arms)) if chosen is None else chosen
+    own = body.arm_contexts
+    rows = [body.context if own is None else {**body.context, **own[place]} for place in places]
+    return rows, [body.arms[place] for place in places]
+
+
+def check_size(asked: DecisionRequest, limits: Limits) -> None:
+    """Refuse more arms or features than are allowed, before they cost anything."""
+    if len(asked.arms) > limits.candidates:
+        raise InputError(f"{len(asked.arms)} arms; offer at most {limits.candidates}")
+    own = [each.features for each in asked.arms if isinstance(each, Arm)]
+    slots = [each.features for each in asked.slots or ()]
+    for features in (asked.context, *own, *slots):
+        if features and _count(features, limits.features) > limits.features:
+            raise InputError(f"a row has more than {limits.features} features; send fewer")
+
+
+def _count(value: Any, most: int) -> int:
+    """How many values there are in one another, as far as it matters."""
+    if not isinstance(value, Mapping | list):
+        return 1
+    total = 0
+    for part in value.values() if isinstance(value, Mapping) else value:
+        total += _count(part, most)
+        if total > most:
+            break
+    return total

@@ -1,0 +1,287 @@
+"""The learner's state as a fold over the log: an agent, and the place that it has read up to.
+
+Whatever else a step needs (decisions, earlier rewards, ends of waits) is read from the log, so that the agent after a
+place depends on the log alone, not on when or in how large steps it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from treebandit.errors import SavedFileError, StoreError, TreebanditError
+from treebandit.service import models
+from treebandit.service.config import BanditConfig, build_agent
+from treebandit.service.entries import DecisionBody, Entry, decision_body, reward_body
+from treebandit.service.features import candidate_rows
+from treebandit.service.models import Closed, RolledBack, Uploaded
+from treebandit.service.store import Store
+
+_BATCH = 500
+_About = dict[str, list[Entry]]
+
+
+class Fold:
+    """An agent and how far it has read.
+
+    changed: the place of the last entry that changed the agent. t: decisions logged so far. offset: what an uploaded
+    agent's clock is ahead of t. rows: learned so far. skipped: rewards that the agent could not take, such as those of
+    a feature whose type had changed.
+    """
+
+    def __init__(self, store: Store, bandit: int, config: BanditConfig) -> None:
+        self.store, self.bandit, self.config = store, bandit, config
+        self.agent = build_agent(config)
+        self.place = self.t = self.offset = self.rows = self.skipped = self.changed = 0
+        self._offered = False
+        #: The place of the checkpoint that this fold began with.
+        self.taken_up = 0
+
+    @classmethod
+    def at(cls, store: Store, bandit: int, place: int, *, from_checkpoint: bool = True) -> Fold:
+        """The state after the entry at `place`: from the newest checkpoint before it, or from the beginning."""
+        first = store.entries(bandit, 0, 1, kind="config")
+        if not first:
+            raise StoreError("the bandit has no settings in its log")
+        fold = cls(store, bandit, msgspec.json.decode(first[0].body, type=BanditConfig))
+        if from_checkpoint:
+            # A checkpoint from before an erasure still holds the rows that were erased.
+            erased = store.last_entry(bandit, ["erasure"], 1 << 62)
+            found = models.newest(
+                store, bandit, "checkpoint", through=place, least=0 if erased is None else erased.place
+            )
+            if found is not None:
+                fold._take_up(found)
+        while fold.advance(through=place):
+            pass
+        return fold
+
+    def note(self) -> dict[str, int]:
+        """What a checkpoint keeps beside the agent."""
+        return {
+            "t": self.t,
+            "offset": self.offset,
+            "rows": self.rows,
+            "skipped": self.skipped,
+            "offered": self._offered,
+            "changed": self.changed,
+        }
+
+    def _take_up(self, found: models.Model) -> None:
+        try:
+            self.agent = models.loaded(found.data)
+        except SavedFileError:  # of another version of treebandit: the log has it all
+            return
+        self.place = self.taken_up = found.place
+        self.t, self.offset = found.note["t"], found.note["offset"]
+        self.rows, self.skipped = found.note["rows"], found.note["skipped"]
+        self._offered = bool(found.note["offered"])
+        self.changed = found.note["changed"]
+        config = self.store.last_entry(self.bandit, ["config"], found.place)
+        if config is not None:
+            self.config = msgspec.json.decode(config.body, type=BanditConfig)
+
+    def advance(self, *, through: int | None = None, limit: int = _BATCH) -> int:
+        """Read on; how many entries there were."""
+        entries = self.store.entries(self.bandit, self.place, limit)
+        if through is not None:
+            entries = [entry for entry in entries if entry.place <= through]
+        about = self.store.about(
+            self.bandit, [entry.decision for entry in entries if entry.decision is not None]
+        )
+        for entry in entries:
+            rows = self.rows
+            _STEPS[entry.kind](self, entry, about)
+            self.place = entry.place
+            if self.rows != rows or entry.kind in ("upload", "rollback", "erasure"):
+                self.changed = entry.place
+        return len(entries)
+
+    def _config(self, entry: Entry, about: _About) -> None:
+        self.config = msgspec.json.decode(entry.body, type=BanditConfig)
+
+    def _decision(self, entry: Entry, about: _About) -> None:
+        self.t = entry.t or self.t
+        if not self._offered and entry.body:
+            self._register(entry)
+        # A reward may have come before its decision.
+        if entry.due is not None:
+            self._learn_first(entry, about, before=entry.place)
+
+    def _register(self, entry: Entry) -> None:
+        """Offer the arms of the first decision, as the agent's random start is for them."""
+        body = decision_body(entry.body)
+        rows, arms = candidate_rows(body)
+        try:
+            self.agent.choose(rows, arms)
+        except TreebanditError:
+            return
+        self._offered = True
+
+    def _activation(self, entry: Entry, about: _About) -> None:
+        decision = _decision_in(about, entry)
+        if decision is not None:
+            self._learn_first(decision, about, before=entry.place)
+
+    def _reward(self, entry: Entry, about: _About) -> None:
+        decision = _decision_in(about, entry)
+        if decision is None or not _first_counts(decision):
+            return
+        due = _due(decision, about, before=entry.place)
+        on_time = due is not None and entry.time < due
+        if on_time and not _rewards(decision, about, before=entry.place, due=due):
+            self._learn(decision, [entry])
+
+    def _learn_first(self, decision: Entry, about: _About, *, before: int) -> None:
+        if _first_counts(decision):
+            self._learn(decision, _rewards(decision, about, before=before, due=None)[:1])
+
+    def _close(self, entry: Entry, about: _About) -> None:
+        closed = msgspec.json.decode(entry.body, type=Closed)
+        last = (closed.after, 1 << 62)
+        while ended := self.store.due(self.bandit, closed.after, closed.until, last, _BATCH):
+            last = (ended[-1].due or 0, ended[-1].place)
+            ended = [each for each in ended if each.place < entry.place and each.decision is not None]
+            about = self.store.about(self.bandit, [str(each.decision) for each in ended])
+            for each in ended:
+                decision = _decision_in(about, each)
+                if decision is not None:
+                    self._ended(decision, _rewards(decision, about, before=entry.place, due=each.due))
+
+    def _ended(self, decision: Entry, rewards: list[Entry]) -> None:
+        if not rewards:
+            self._learn_value(decision, self.config.reward_default)
+        elif not _first_counts(decision):
+            self._learn(decision, rewards)
+
+    def _learn(self, decision: Entry, rewards: Sequence[Entry]) -> None:
+        values = [reward_body(each.body).value for each in rewards if each.body]
+        if values and decision.body:
+            self._learn_value(decision, aggregated(values, decision_body(decision.body).aggregation))
+
+    def _learn_value(self, decision: Entry, value: float | list[float] | None) -> None:
+        if value is None or not decision.body or not self.config.learning:
+            return
+        body = decision_body(decision.body)
+        if body.mode == "log-only":
+            return
+        chosen = body.chosen
+        if isinstance(value, list) and len(value) != len(chosen):
+            self.skipped += 1
+            return
+        rows, arms = candidate_rows(body, chosen)
+        rewards = value if isinstance(value, list) else [value] * len(chosen)
+        self.agent.clock = self.t + self.offset
+        try:
+            self.agent.learn(rows, rewards, arms=arms, new_arms=True)
+        except TreebanditError:
+            self.skipped += 1
+        else:
+            self.rows += len(chosen)
+
+    def _upload(self, entry: Entry, about: _About) -> None:
+        found = models.model(
+            self.store, self.bandit, "upload", msgspec.json.decode(entry.body, type=Uploaded).model
+        )
+        if found is None:
+            raise StoreError("an uploaded model is missing from the store")
+        self.agent = models.loaded(found.data)
+        self.offset = max(self.agent.clock - self.t, 0)
+        self._offered = True
+
+    def _rollback(self, entry: Entry, about: _About) -> None:
+        before = Fold.at(self.store, self.bandit, msgspec.json.decode(entry.body, type=RolledBack).learned)
+        self.agent, self.offset, self.rows = before.agent, before.offset, before.rows
+        self._offered = before._offered
+
+    def _erasure(self, entry: Entry, about: _About) -> None:
+        if not self.rows:
+            return
+        # What was erased is in the agent: make it anew from the log, where it is no more.
+        anew = Fold.at(self.store, self.bandit, entry.place - 1, from_checkpoint=False)
+        self.agent, self.offset, self.rows = anew.agent, anew.offset, anew.rows
+        self.skipped, self._offered = anew.skipped, anew._offered
+
+    def _publish(self, entry: Entry, about: _About) -> None:
+        """Tells deciders; changes nothing here."""
+
+
+_STEPS: dict[str, Callable[[Fold, Entry, _About], None]] = {
+    "config": Fold._config,
+    "decision": Fold._decision,
+    "activation": Fold._activation,
+    "reward": Fold._reward,
+    "close": Fold._close,
+    "upload": Fold._upload,
+    "rollback": Fold._rollback,
+    "erasure": Fold._erasure,
+    "publish": Fold._publish,
+}
+
+
+def aggregated(values: Sequence[float | list[float]], how: str) -> float | list[float]:
+    """Several rewards of one decision as one; where some are lists, one per chosen row."""
+    if how in ("first", "last"):
+        return values[0 if how == "first" else -1]
+    longest = max((len(value) for value in values if isinstance(value, list)), default=0)
+    if longest:
+        lists = [value if isinstance(value, list) else [value] * longest for value in values]
+        if any(len(value) != longest for value in lists):
+            return values[0]
+        return [float(aggregated(list(row), how)) for row in zip(*lists, strict=True)]  # type: ignore[arg-type]
+    total = sum(value for value in values if not isinstance(value, list))
+    return total if how == "sum" else total / len(values)
+
+
+def _decision_in(about: _About, entry: Entry) -> Entry | None:
+    """The decision that an entry is about, if it was there before."""
+    for each in about.get(str(entry.decision), ()):
+        if each.kind == "decision" and each.place <= entry.place:
+            return each
+    return None
+
+
+def _first_counts(decision: Entry) -> bool:
+    """Whether the first reward is learned at once; what counts was set when the decision was made."""
+    return bool(decision.body) and decision_body(decision.body).aggregation == "first"
+
+
+def _due(decision: Entry, about: _About, *, before: int) -> int | None:
+    """When a decision's wait ends; None while it awaits its activation."""
+    if decision.due is not None:
+        return decision.due
+    for each in about.get(str(decision.decision), ()):
+        if each.kind == "activation" and each.place < before:
+            return each.due
+    return None
+
+
+def _rewards(decision: Entry, about: _About, *, before: int, due: int | None) -> list[Entry]:
+    """The rewards of a decision that came before a place, and before the end of its wait."""
+    return [
+        each
+        for each in about.get(str(decision.decision), ())
+        if each.kind == "reward" and each.place < before and (due is None or each.time < due)
+    ]
+
+
+def answered(body: DecisionBody) -> list[str]:
+    """The arms that a decision chose."""
+    return [body.arms[row] for row in body.chosen]
+
+
+def outcome(entries: Sequence[Entry]) -> tuple[Any, int | None]:
+    """The reward of a decision as far as it is known, and when it came; for the log and its readers."""
+    decision = next((each for each in entries if each.kind == "decision"), None)
+    if decision is None or not decision.body:
+        return None, None
+    about = {str(decision.decision): list(entries)}
+    due = _due(decision, about, before=1 << 62)
+    rewards = [each for each in _rewards(decision, about, before=1 << 62, due=due) if each.body]
+    if not rewards or (decision.due is None and due is None):
+        return None, None
+    how = decision_body(decision.body).aggregation
+    used = rewards[:1] if how == "first" else rewards
+    return aggregated([reward_body(each.body).value for each in used], how), used[-1].time

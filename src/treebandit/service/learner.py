@@ -1,0 +1,217 @@
+"""The learner: reads the log of every bandit that it holds, learns, closes waits, publishes snapshots, checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from treebandit.errors import StoreError
+from treebandit.service import erasure, models
+from treebandit.service.database import LearnerSession
+from treebandit.service.fold import Fold
+from treebandit.service.models import Published
+from treebandit.service.store import BanditRow, Store
+
+_log = logging.getLogger("treebandit.learner")
+
+#: Seconds between looks at the log where nobody tells that it has grown.
+POLL = 0.2
+#: Publishing and checkpointing may take these shares of the learner's time.
+_PUBLISH_SHARE, _CHECKPOINT_SHARE = 0.2, 0.05
+_PUBLISH_SECONDS, _CHECKPOINT_SECONDS = 0.5, 30.0
+_PURGE_SECONDS = 600.0
+
+
+class BanditLearner:
+    """The learner of one bandit, for as long as its session holds it."""
+
+    def __init__(self, store: Store, session: LearnerSession, row: BanditRow) -> None:
+        self._store, self._session, self._bandit = store, session, row.id
+        self.name = row.name
+        self.fold = Fold.at(store, row.id, row.place)
+        last = models.newest(store, row.id, "snapshot") if row.version else None
+        #: The places that the newest snapshot and the newest checkpoint were made at.
+        self.published = 0 if last is None else last.place
+        self.saved = self.fold.taken_up
+        self._rebuilds = 0
+        self._rebuild_seconds = self._told_rebuild_seconds = self._total_rebuild_seconds()
+        self._next_publish = self._next_checkpoint = self._next_purge = 0.0
+        self._erased = self._last_erasure()
+
+    def step(self, row: BanditRow) -> bool:
+        """Read on a little, and do what is due; whether there may be more to do at once."""
+        self._purge(row)
+        models.close_waits(self._store, self._session.connection, self._bandit)
+        more = self.fold.advance() > 0
+        self._watch_rebuilds()
+        now = time.monotonic()
+        erased = self._last_erasure() if more else self._erased
+        anew = erased > self._erased and self.fold.place >= erased
+        if self.fold.changed > self.published and (now >= self._next_publish or anew):
+            self.publish()
+        if self.fold.changed > self.saved and (now >= self._next_checkpoint or anew):
+            self.checkpoint()
+        if anew:
+            models.forget_before(self._store, self._session.connection, self._bandit, erased)
+            self._erased = erased
+        return more
+
+    def publish(self) -> None:
+        """Make what was learned the newest version."""
+        started = time.monotonic()
+        data = models.saved_bytes(self.fold.agent, history=False)
+        what = Published(
+            version=0,
+            learned=self.fold.place,
+            t=self.fold.t,
+            rows=self.fold.rows,
+            rebuilds=self._rebuilds,
+            rebuild_seconds=round(self._rebuild_seconds - self._told_rebuild_seconds, 3),
+            skipped=self.fold.skipped,
+        )
+        version = models.publish(self._store, self._session.connection, self._bandit, data, what)
+        self.published = self.fold.place
+        self._rebuilds, self._told_rebuild_seconds = 0, self._rebuild_seconds
+        took = time.monotonic() - started
+        self._next_publish = time.monotonic() + max(_PUBLISH_SECONDS, took / _PUBLISH_SHARE)
+        _log.info("published", extra={"bandit": self.name, "version": version, "rows": self.fold.rows})
+
+    def checkpoint(self) -> None:
+        """Keep the whole agent, so that a restart reads only what comes after."""
+        started = time.monotonic()
+        data = models.saved_bytes(self.fold.agent)
+        models.checkpoint(
+            self._store, self._session.connection, self._bandit, data, self.fold.place, self.fold.note()
+        )
+        self.saved = self.fold.place
+        took = time.monotonic() - started
+        self._next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, took / _CHECKPOINT_SHARE)
+
+    def _watch_rebuilds(self) -> None:
+        """A rebuild is worth telling deciders at once."""
+        total = self._total_rebuild_seconds()
+        if total != self._rebuild_seconds:
+            self._rebuilds += 1
+            self._rebuild_seconds, self._next_publish = total, 0.0
+
+    def _total_rebuild_seconds(self) -> float:
+        return float(getattr(self.fold.agent, "rebuild_seconds", 0.0))
+
+    def _last_erasure(self) -> int:
+        found = self._store.last_entry(self._bandit, ["erasure", "upload", "rollback"], 1 << 62)
+        return 0 if found is None else found.place
+
+    def _purge(self, row: BanditRow) -> None:
+        if time.monotonic() >= self._next_purge:
+            self._next_purge = time.monotonic() + _PURGE_SECONDS
+            erasure.purge(self._store, row)
+
+
+class Learner:
+    """All bandits of a store that no other process learns for; one thread, or a process of its own."""
+
+    def __init__(self, store: Store, *, published: Callable[[], None] = lambda: None) -> None:
+        self._store = store
+        self._published = published
+        self._session: LearnerSession | None = None
+        self._learners: dict[int, BanditLearner] = {}
+        self._wake = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="learner", daemon=True)
+        #: What went wrong last, for the health page; empty while all is well.
+        self.trouble: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Learn on a thread of this process."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """The log has grown."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Finish the step under way, keep checkpoints, and end."""
+        self._stopped.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def places(self) -> dict[str, int]:
+        """How far each bandit has been read."""
+        return {each.name: each.fold.place for each in list(self._learners.values())}
+
+    def run(self) -> None:
+        """Learn until `stop`."""
+        while not self._stopped.is_set():
+            try:
+                more = self._round()
+                self.trouble.pop("store", None)
+            except Exception as error:
+                self._lose(error)
+                more = False
+                self._stopped.wait(1.0)
+            if not more and not self._stopped.is_set():
+                self._wake.wait(POLL)
+            self._wake.clear()
+        self._finish()
+
+    def _round(self) -> bool:
+        if self._session is None:
+            self._session = self._store.database.learner_session()
+        more = False
+        rows = {row.id: row for row in self._store.bandits()}
+        for gone in self._learners.keys() - rows.keys():
+            del self._learners[gone]
+        for row in rows.values():
+            if self._stopped.is_set():
+                return False
+            if not self._session.hold(row.id):
+                continue
+            try:
+                more = self._step(row) or more
+                self.trouble.pop(row.name, None)
+            except Exception as error:
+                if isinstance(error, (StoreError, *self._store.database.unavailable)):
+                    raise
+                # A fault of one bandit must not stop the others; its state is read anew from the log.
+                self._learners.pop(row.id, None)
+                self.trouble[row.name] = f"{type(error).__name__}: {error}"
+                _log.exception("learning failed", extra={"bandit": row.name})
+        return more
+
+    def _step(self, row: BanditRow) -> bool:
+        assert self._session is not None
+        if row.id not in self._learners:
+            self._learners[row.id] = BanditLearner(self._store, self._session, row)
+        learner = self._learners[row.id]
+        learner.name = row.name
+        before = learner.published
+        more = learner.step(row)
+        if learner.published != before:
+            self._published()
+        return more
+
+    def _lose(self, error: Exception) -> None:
+        """The store is gone, and with it the right to learn: all is read anew once it is back."""
+        self.trouble["store"] = str(error)
+        self._learners.clear()
+        session, self._session = self._session, None
+        if session is not None:
+            try:
+                session.close()
+            except Exception:
+                _log.debug("the learner's session was gone already")
+        _log.warning("the learner has lost its store: %s", error)
+
+    def _finish(self) -> None:
+        try:
+            for learner in self._learners.values():
+                if learner.fold.changed > learner.saved:
+                    learner.checkpoint()
+            if self._session is not None:
+                self._session.close()
+        except Exception as error:
+            _log.warning("no checkpoint at the end: %s", error)

@@ -1,0 +1,55 @@
+"""What `/metrics` tells Prometheus."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Counters of one process; a registry of its own, so that two services fit into one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        of_bandit = ["bandit"]
+        self.decisions = self._counter("decisions", "Decisions stored.", [*of_bandit, "policy"])
+        self.repeated = self._counter("decisions_repeated", "Decisions asked for again.", of_bandit)
+        self.rewards = self._counter("rewards", "Rewards, by what became of them.", [*of_bandit, "status"])
+        self.requests = self._counter("http_requests", "Requests.", ["operation", "status"])
+        self.seconds = Histogram(
+            "treebandit_http_request_seconds",
+            "Time to answer.",
+            ["operation"],
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self.commit_seconds = Histogram(
+            "treebandit_commit_seconds", "Time of one transaction.", registry=self.registry, buckets=_SECONDS
+        )
+        self.commit_size = Histogram(
+            "treebandit_commit_requests",
+            "Requests in one transaction.",
+            registry=self.registry,
+            buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
+        )
+        self.waiting = self._gauge("store_waiting", "Requests that wait for the store.", [])
+        self.version = self._gauge("model_version", "Version that decides.", of_bandit)
+        self.logged = self._gauge("log_place", "Entries of the log.", of_bandit)
+        self.learned = self._gauge("learner_place", "Entries that the learner has read.", of_bandit)
+        self.ready = self._gauge("ready", "1 where the service is ready.", [])
+
+    def _counter(self, name: str, says: str, labels: list[str]) -> Counter:
+        return Counter(f"treebandit_{name}", says, labels, registry=self.registry)
+
+    def _gauge(self, name: str, says: str, labels: list[str]) -> Gauge:
+        return Gauge(f"treebandit_{name}", says, labels, registry=self.registry)
+
+    def committed(self, size: int, seconds: float) -> None:
+        """One transaction of the log's writer."""
+        self.commit_size.observe(size)
+        self.commit_seconds.observe(seconds)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' format."""
+        return generate_latest(self.registry)

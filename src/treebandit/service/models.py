@@ -1,0 +1,241 @@
+"""Saved agents in the store: snapshots that deciders load, checkpoints that the learner goes on from, uploads."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from treebandit import saving
+from treebandit.errors import StoreError
+from treebandit.service.database import Connection, transaction
+from treebandit.service.entries import NewEntry, Stored
+from treebandit.service.log import Group, append
+from treebandit.service.store import Store
+
+ModelKind = Literal["snapshot", "checkpoint", "upload"]
+_KEPT = {"snapshot": 20, "checkpoint": 4, "upload": 1_000_000}
+
+
+class Published(msgspec.Struct):
+    """The body of a `publish` entry: which version, what was learned for it, and when t was there."""
+
+    version: int
+    learned: int
+    t: int
+    rows: int = 0
+    rebuilds: int = 0
+    rebuild_seconds: float = 0.0
+    bytes: int = 0
+    skipped: int = 0
+
+
+class Closed(msgspec.Struct):
+    """The body of a `close` entry: waits that ended in (after, until]."""
+
+    after: int
+    until: int
+
+
+class Uploaded(msgspec.Struct):
+    """The body of an `upload` entry."""
+
+    model: int
+    agent: str
+
+
+class RolledBack(msgspec.Struct):
+    """The body of a `rollback` entry: the state is what had been learned up to a place."""
+
+    version: int
+    learned: int
+
+
+class Erased(msgspec.Struct):
+    """The body of an `erasure` entry: how many decisions are gone from the log, and up to when all are."""
+
+    decisions: int
+    before: int = 0
+
+
+class Model(NamedTuple):
+    """A saved agent; `version` is a checkpoint's place, and an upload's number."""
+
+    kind: ModelKind
+    version: int
+    place: int
+    time: int
+    note: dict[str, Any]
+    data: bytes
+
+
+def saved_bytes(agent: Any, *, history: bool = True) -> bytes:
+    """What `agent.save` writes."""
+    with tempfile.TemporaryDirectory(prefix="treebandit-") as folder:
+        path = Path(folder) / "agent"
+        agent.save(path) if history else agent.save(path, history=False)
+        return path.read_bytes()
+
+
+def loaded(data: bytes, *, max_bytes: int = saving.MAX_BYTES) -> Any:
+    """The agent in such bytes."""
+    with tempfile.TemporaryDirectory(prefix="treebandit-") as folder:
+        path = Path(folder) / "agent"
+        path.write_bytes(data)
+        return saving.load(path, max_bytes=max_bytes)
+
+
+def publish(store: Store, connection: Connection, bandit: int, data: bytes, what: Published) -> int:
+    """Make a snapshot the newest version, and log it; the version."""
+
+    with transaction(connection):
+        row = _locked(store, connection, bandit, "version")
+        what.version = row[0] + 1
+        what.bytes = len(data)
+        stored = _log(store, connection, bandit, NewEntry("publish", msgspec.json.encode(what)))
+        _insert(connection, bandit, "snapshot", what.version, what.learned, stored.time, {}, data)
+        connection.rows("UPDATE bandits SET version = ? WHERE id = ?", (what.version, bandit))
+    return what.version
+
+
+def checkpoint(
+    store: Store, connection: Connection, bandit: int, data: bytes, place: int, note: dict[str, Any]
+) -> None:
+    """Keep the whole agent as it was after the entry at `place`."""
+    with transaction(connection):
+        time = _locked(store, connection, bandit, "time")[0]
+        connection.rows(
+            "DELETE FROM models WHERE bandit = ? AND kind = 'checkpoint' AND version = ?", (bandit, place)
+        )
+        _insert(connection, bandit, "checkpoint", place, place, time, note, data)
+
+
+def close_waits(store: Store, connection: Connection, bandit: int) -> bool:
+    """Log the end of all waits that have ended by the store's clock; whether there were any."""
+    with transaction(connection):
+        after, time = _locked(store, connection, bandit, "closed_until, time")
+        until = store.clock.now(connection.wall(), time)
+        due = connection.rows("SELECT min(due) FROM entries WHERE bandit = ? AND due > ?", (bandit, after))[
+            0
+        ][0]
+        if due is None or due > until:
+            return False
+        _log(store, connection, bandit, NewEntry("close", msgspec.json.encode(Closed(after, until))))
+        connection.rows("UPDATE bandits SET closed_until = ? WHERE id = ?", (until, bandit))
+    return True
+
+
+def upload(store: Store, bandit: int, data: bytes) -> Stored:
+    """Log a model from outside; the learner goes on from it."""
+    agent = loaded(data)
+
+    def work(connection: Connection) -> Stored:
+        _locked(store, connection, bandit, "id")
+        number = (
+            connection.rows(
+                "SELECT coalesce(max(version), 0) FROM models WHERE bandit = ? AND kind = 'upload'", (bandit,)
+            )[0][0]
+            + 1
+        )
+        entry = NewEntry("upload", msgspec.json.encode(Uploaded(number, type(agent).__name__)))
+        stored = _log(store, connection, bandit, entry)
+        _insert(connection, bandit, "upload", number, stored.place, stored.time, {}, data)
+        return stored
+
+    return store.write(work)  # type: ignore[no-any-return]
+
+
+def roll_back(store: Store, bandit: int, version: int) -> Stored | None:
+    """Log that the state is what version `version` was made of; None where there is no such version."""
+    found = published(store, bandit, version)
+    if found is None:
+        return None
+    body = msgspec.json.encode(RolledBack(version, found.learned))
+    return store.append_now(Group(bandit, [NewEntry("rollback", body)]))[0]
+
+
+def published(store: Store, bandit: int, version: int) -> Published | None:
+    """What a version was made of."""
+    # Versions are logged in their order: the n-th `publish` entry is version n, unless one was purged.
+    after = 0
+    while entries := store.entries(bandit, after, 500, kind="publish"):
+        last = msgspec.json.decode(entries[-1].body, type=Published)
+        if last.version >= version:
+            all_of = [msgspec.json.decode(entry.body, type=Published) for entry in entries]
+            return next((each for each in all_of if each.version == version), None)
+        after = entries[-1].place
+    return None
+
+
+def newest(
+    store: Store, bandit: int, kind: ModelKind, *, through: int | None = None, least: int = 0
+) -> Model | None:
+    """The newest model of a kind whose place is from `least` to `through`."""
+    rows = store.rows(
+        "SELECT kind, version, place, time, note, data FROM models WHERE bandit = ? AND kind = ? AND place >= ? "
+        "AND place <= ? ORDER BY version DESC LIMIT 1",
+        (bandit, kind, least, (1 << 62) if through is None else through),
+    )
+    return _model(rows[0]) if rows else None
+
+
+def model(store: Store, bandit: int, kind: ModelKind, version: int) -> Model | None:
+    """One model."""
+    rows = store.rows(
+        "SELECT kind, version, place, time, note, data FROM models WHERE bandit = ? AND kind = ? AND version = ?",
+        (bandit, kind, version),
+    )
+    return _model(rows[0]) if rows else None
+
+
+def forget_before(store: Store, connection: Connection, bandit: int, place: int) -> None:
+    """Delete snapshots and checkpoints made of entries before a place, of which some were erased."""
+    with transaction(connection):
+        connection.rows(
+            "DELETE FROM models WHERE bandit = ? AND kind IN ('snapshot', 'checkpoint') AND place < ?",
+            (bandit, place),
+        )
+
+
+def _insert(
+    connection: Connection,
+    bandit: int,
+    kind: ModelKind,
+    version: int,
+    place: int,
+    time: int,
+    note: dict[str, Any],
+    data: bytes,
+) -> None:
+    connection.rows(
+        "INSERT INTO models (bandit, kind, version, place, time, note, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (bandit, kind, version, place, time, msgspec.json.encode(note).decode(), data),
+    )
+    connection.rows(
+        "DELETE FROM models WHERE bandit = ? AND kind = ? AND version <= (SELECT min(version) FROM (SELECT version "
+        f"FROM models WHERE bandit = ? AND kind = ? ORDER BY version DESC LIMIT {_KEPT[kind]}) AS kept) - 1",
+        (bandit, kind, bandit, kind),
+    )
+
+
+def _locked(store: Store, connection: Connection, bandit: int, columns: str) -> tuple[Any, ...]:
+    rows = connection.rows(
+        f"SELECT {columns} FROM bandits WHERE id = ? AND deleted IS NULL {store.database.dialect['for_update']}",
+        (bandit,),
+    )
+    if not rows:
+        raise StoreError("the bandit has been deleted")
+    return rows[0]
+
+
+def _log(store: Store, connection: Connection, bandit: int, entry: NewEntry) -> Stored:
+    return append(connection, [Group(bandit, [entry])], store.clock, store.database.dialect["for_update"])[0][
+        0
+    ]
+
+
+def _model(row: Sequence[Any]) -> Model:
+    return Model(row[0], row[1], row[2], row[3], msgspec.json.decode(row[4]), bytes(row[5]))

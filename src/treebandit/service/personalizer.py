@@ -1,0 +1,358 @@
+"""Azure Personalizer's paths and bodies (v1.0, v1.1 previews, 2022-09-01-preview): its clients run unchanged."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import Response
+
+from treebandit.errors import InputError
+from treebandit.service.access import authorised
+from treebandit.service.api_decisions import activated, decided, rewarded
+from treebandit.service.bodies import Arm, ArmName, DecisionAnswer, DecisionRequest, RewardLine, Slot
+from treebandit.service.config import BanditConfig, changed, checked
+from treebandit.service.deciding import Policy
+from treebandit.service.exchange import (
+    Operation,
+    body,
+    decoded,
+    json_answer,
+    no_bandit,
+    read,
+    runtime,
+)
+from treebandit.service.personalizer_settings import patched, shown
+from treebandit.service.refusals import Refused
+from treebandit.service.runtime import Runtime
+from treebandit.service.store import BanditRow
+from treebandit.service.times import iso
+
+#: The bandit behind the paths that name none.
+DEFAULT = "personalizer"
+
+_VERSIONS = ("2022-09-01-preview",)
+_VERSIONED = re.compile(r"v1\.[01](-preview(\.[0-9]+)?)?")
+
+
+class Action(msgspec.Struct, kw_only=True):
+    """An action; its features are a list of objects."""
+
+    id: ArmName
+    features: list[dict[str, Any]] | dict[str, Any] | None = None
+
+
+class RankRequest(msgspec.Struct, kw_only=True, rename="camel"):
+    """What to rank."""
+
+    actions: Annotated[list[Action], Meta(min_length=1)]
+    context_features: list[dict[str, Any]] | dict[str, Any] | None = None
+    excluded_actions: list[str] | None = None
+    event_id: Annotated[str, Meta(max_length=256)] | None = None
+    defer_activation: bool | None = False
+
+
+class SlotRequest(msgspec.Struct, kw_only=True, rename="camel"):
+    """A slot."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=128)]
+    baseline_action: str | None = None
+    features: list[dict[str, Any]] | dict[str, Any] | None = None
+    excluded_actions: list[str] | None = None
+
+
+class MultiSlotRequest(msgspec.Struct, kw_only=True, rename="camel"):
+    """What to rank for several slots."""
+
+    actions: Annotated[list[Action], Meta(min_length=1)]
+    slots: Annotated[list[SlotRequest], Meta(min_length=1)]
+    context_features: list[dict[str, Any]] | dict[str, Any] | None = None
+    event_id: Annotated[str, Meta(max_length=256)] | None = None
+    defer_activation: bool | None = False
+
+
+class RewardValue(msgspec.Struct):
+    """A reward."""
+
+    value: float
+
+
+class SlotReward(msgspec.Struct, rename="camel"):
+    """The reward of a slot."""
+
+    slot_id: Annotated[str, Meta(min_length=1, max_length=128)]
+    value: float
+
+
+class SlotRewards(msgspec.Struct):
+    """Rewards of slots."""
+
+    reward: list[SlotReward]
+
+
+async def rank(request: Request, policy: Policy) -> Response:
+    """One action."""
+    asked = await body(request, RankRequest)
+    with _code("InvalidRankRequest"):
+        told = await decided(runtime(request), policy, _decision(asked))
+    return json_answer(
+        {
+            "eventId": told.id,
+            "ranking": _ranking([action.id for action in asked.actions], told),
+            "rewardActionId": told.arm,
+        },
+        201,
+    )
+
+
+async def multi_slot_rank(request: Request, policy: Policy) -> Response:
+    """One action per slot."""
+    asked = await body(request, MultiSlotRequest)
+    slots = [
+        Slot(
+            id=slot.id,
+            features=merged(slot.features),
+            excluded=list(slot.excluded_actions or ()),
+            baseline=slot.baseline_action,
+        )
+        for slot in asked.slots
+    ]
+    wanted = RankRequest(
+        actions=asked.actions,
+        context_features=asked.context_features,
+        event_id=asked.event_id,
+        defer_activation=asked.defer_activation,
+    )
+    with _code("InvalidRankRequest"):
+        told = await decided(runtime(request), policy, _decision(wanted, slots))
+    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in told.slots]  # type: ignore[union-attr]
+    return json_answer({"eventId": told.id, "slots": chosen}, 201)
+
+
+async def reward(request: Request, policy: Policy) -> Response:
+    """What an event earned."""
+    given = await body(request, RewardValue)
+    event = str(request.scope["event"])
+    with _code("InvalidRewardRequest"):
+        await rewarded(runtime(request), policy, RewardLine(id=event, value=given.value))
+    return Response(status_code=204)
+
+
+async def multi_slot_reward(request: Request, policy: Policy) -> Response:
+    """What slots of an event earned."""
+    given = await body(request, SlotRewards)
+    event = str(request.scope["event"])
+    with _code("InvalidRewardRequest"):
+        for each in given.reward:
+            await rewarded(
+                runtime(request), policy, RewardLine(id=event, value=each.value, slot=each.slot_id)
+            )
+    return Response(status_code=204)
+
+
+async def activate(request: Request, policy: Policy) -> Response:
+    """An event was used."""
+    event = str(request.scope["event"])
+    if not await activated(runtime(request), policy, event):
+        raise Refused(404, "EventNotFound", f"there is no event {event[:100]!r} to activate; rank first")
+    return Response(status_code=204)
+
+
+async def get_configuration(request: Request, policy: Policy) -> Response:
+    """The settings in Personalizer's words."""
+    row = await _row(request, policy)
+    return json_answer(shown(row))
+
+
+async def put_configuration(request: Request, policy: Policy) -> Response:
+    """Change them."""
+    given = decoded(await read(request, runtime(request).limits.body), dict[str, Any])
+    with _code("InvalidServiceConfiguration"):
+        patch = patched(given)
+
+        def change(before: BanditConfig | None) -> BanditConfig:
+            if before is None:
+                raise no_bandit(policy.name)
+            kept = {**before.personalizer, **patch["personalizer"]}
+            return changed(before, {**patch, "personalizer": kept})
+
+        row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, policy.name, change)
+    await runtime(request).refresh()
+    return json_answer(shown(row))
+
+
+async def model_properties(request: Request, policy: Policy) -> Response:
+    """When the model was made, and changed last."""
+    row = await _row(request, policy)
+    times = await asyncio.to_thread(
+        runtime(request).store.rows,
+        "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = 'publish'",
+        (row.id,),
+    )
+    first, last = times[0]
+    return json_answer(
+        {"creationTime": iso(first or row.created), "lastModifiedTime": iso(last or row.created)}
+    )
+
+
+async def log_properties(request: Request, policy: Policy) -> Response:
+    """From when to when there are decisions."""
+    row = await _row(request, policy)
+    times = await asyncio.to_thread(
+        runtime(request).store.rows,
+        "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = 'decision'",
+        (row.id,),
+    )
+    if times[0][0] is None:
+        return json_answer({"dateRange": None})
+    return json_answer({"dateRange": {"from": iso(times[0][0]), "to": iso(times[0][1])}})
+
+
+_Call = Callable[[Request, Policy], Awaitable[Response]]
+_CALLS: dict[tuple[str, str], tuple[str, _Call]] = {
+    ("POST", "rank"): ("decide", rank),
+    ("POST", "multislot/rank"): ("decide", multi_slot_rank),
+    ("POST", "events/*/reward"): ("reward", reward),
+    ("POST", "events/*/activate"): ("reward", activate),
+    ("POST", "multislot/events/*/reward"): ("reward", multi_slot_reward),
+    ("POST", "multislot/events/*/activate"): ("reward", activate),
+    ("GET", "configurations/service"): ("read", get_configuration),
+    ("PUT", "configurations/service"): ("admin", put_configuration),
+    ("GET", "model/properties"): ("read", model_properties),
+    ("GET", "logs/properties"): ("read", log_properties),
+}
+_INSTEAD = {
+    "evaluations": "POST /v1/bandits/NAME/evaluations estimates what other policies would have earned",
+    "configurations/policy": "the agent is set when the bandit is made: PUT /v1/bandits/NAME",
+    "configurations/applyFromEvaluation": "make a bandit with the agent that did best: PUT /v1/bandits/NAME",
+    "featureImportances": "the dashboard at / shows which features decide",
+    "model": "GET and PUT /v1/bandits/NAME/model download and upload a model, POST .../model/rollback goes back",
+    "logs": "GET /v1/bandits/NAME/log reads the log, POST .../erasures and DELETE /v1/bandits/NAME delete from it",
+}
+
+
+async def call(request: Request) -> Response:
+    """One call of Personalizer's API, whichever version it is of."""
+    path = _without_version(request)
+    found, event = _found(request.method, path)
+    if found is None:
+        instead = next((says for start, says in _INSTEAD.items() if path.startswith(start)), "see /docs")
+        raise Refused(
+            501,
+            "NotImplemented",
+            f"treebandit does not offer {request.method} {path[:100]!r}; instead: {instead}",
+        )
+    role, handler = found
+    key = authorised(runtime(request), request, role, request.path_params.get("name"))
+    request.scope["event"] = event
+    request.scope["operation"] = f"personalizer {handler.__name__}"
+    name = str(request.path_params.get("name") or key.bandit or DEFAULT)
+    return await handler(request, await _policy(runtime(request), name))
+
+
+async def _policy(service: Runtime, name: str) -> Policy:
+    """A Personalizer resource was there before its first call: so is the default bandit."""
+    policy = await service.policy(name)
+    if policy is None and name == DEFAULT:
+        await asyncio.to_thread(
+            service.store.put_bandit, name, lambda before: before or checked(BanditConfig(aggregation="sum"))
+        )
+        await service.refresh()
+        policy = await service.policy(name)
+    if policy is None:
+        raise no_bandit(name)
+    return policy
+
+
+def _without_version(request: Request) -> str:
+    path = str(request.path_params["rest"]).strip("/")
+    head, _, tail = path.partition("/")
+    if _VERSIONED.fullmatch(head):
+        return tail
+    version = request.query_params.get("api-version", _VERSIONS[0])
+    if version not in _VERSIONS:
+        raise Refused(
+            400,
+            "BadRequest",
+            f"api-version={version[:40]!r}; use {_VERSIONS[0]}, or the path /personalizer/v1.0",
+        )
+    return path
+
+
+def _found(method: str, path: str) -> tuple[tuple[str, _Call] | None, str]:
+    for (known, pattern), what in _CALLS.items():
+        match = re.fullmatch(re.escape(pattern).replace(r"\*", "(.+)"), path)
+        if known == method and match:
+            return what, match[1] if match.groups() else ""
+    return None, ""
+
+
+def _decision(asked: RankRequest, slots: list[Slot] | None = None) -> DecisionRequest:
+    return DecisionRequest(
+        context=merged(asked.context_features),
+        arms=[Arm(action.id, merged(action.features)) for action in asked.actions],
+        excluded=list(asked.excluded_actions or ()),
+        slots=slots,
+        id=_event_id(asked.event_id),
+        deferred=bool(asked.defer_activation),
+    )
+
+
+def _event_id(given: str | None) -> str | None:
+    if given and ("#" in given or any(ord(letter) < 32 for letter in given)):
+        raise Refused(400, "InvalidRankRequest", f"the eventId {given[:60]!r} has control characters or '#'")
+    return given or None
+
+
+def merged(features: list[dict[str, Any]] | dict[str, Any] | None) -> dict[str, Any]:
+    """A list of objects as one; where two have the same key, the objects behind it are merged, else the last counts."""
+    parts = [features] if isinstance(features, dict) else features or []
+    whole: dict[str, Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            before = whole.get(key)
+            if isinstance(before, dict) and isinstance(value, dict):
+                value = merged([before, value])
+            whole[key] = value
+    return whole
+
+
+def _ranking(actions: Sequence[str], told: DecisionAnswer) -> list[dict[str, Any]]:
+    """The chosen action first, the others by their probability; excluded ones keep their places, with 0."""
+    probabilities: dict[str, float] = told.probabilities or {}
+    rest = iter(sorted(probabilities, key=lambda arm: (arm != told.arm, -probabilities[arm])))
+    ranked = [next(rest) if action in probabilities else action for action in actions]
+    return [{"id": action, "probability": probabilities.get(action, 0.0)} for action in ranked]
+
+
+async def _row(request: Request, policy: Policy) -> BanditRow:
+    row = await asyncio.to_thread(runtime(request).store.bandit, policy.name)
+    if row is None:
+        raise no_bandit(policy.name)
+    return row
+
+
+class _code:  # noqa: N801
+    """Errors of the input have Personalizer's code."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, InputError) or (isinstance(error, Refused) and error.status == 400):
+            raise Refused(400, self._code, str(error)) from error
+
+
+OPERATIONS = [
+    Operation(method, path, call, "personalizer", "Azure Personalizer's API", listed=False)
+    for path in ("/personalizer/{rest:path}", "/bandits/{name}/personalizer/{rest:path}")
+    for method in ("GET", "POST", "PUT", "DELETE")
+]

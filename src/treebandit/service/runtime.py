@@ -1,0 +1,205 @@
+"""What a process of the service holds: the store, the writer of the log, the newest policies, the learner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from treebandit.errors import SavedFileError, StoreError
+from treebandit.service import models
+from treebandit.service.deciding import Policy, fresh_policy, own_stream
+from treebandit.service.keys import KeyRing
+from treebandit.service.learner import Learner
+from treebandit.service.learner_process import LearnerProcess
+from treebandit.service.metrics import Metrics
+from treebandit.service.rates import Rates
+from treebandit.service.store import BanditRow, Store
+from treebandit.service.writer import LogWriter
+
+_log = logging.getLogger("treebandit.service")
+
+LearnerPlace = Literal["thread", "process", "none"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may ask for.
+
+    body, bulk: bytes of one request, of one with many. candidates: arms in a decision. features: of one row, after
+    nested ones are taken apart. rate: requests per second and key, None without a limit. seconds: for one request.
+    concurrency: requests at the same time.
+    """
+
+    body: int = 1 << 20
+    bulk: int = 64 << 20
+    candidates: int = 1000
+    features: int = 2000
+    batch: int = 1000
+    rate: float | None = None
+    seconds: float = 10.0
+    concurrency: int = 2000
+
+
+class Runtime:
+    """One process of the service; made before its event loop runs, started inside it."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        limits: Limits | None = None,
+        learner: LearnerPlace = "thread",
+        poll: float = 0.25,
+        keys_required: bool = False,
+    ) -> None:
+        self.store = store
+        self.limits = limits or Limits()
+        self.metrics = Metrics()
+        self.keys = KeyRing(store)
+        #: Also where the last key is removed: others than this machine can reach the service.
+        self.keys_required = keys_required
+        self.rates = Rates()
+        self.random = np.random.default_rng()
+        self.writer = LogWriter(store, observe=self.metrics.committed)
+        self.learner: Learner | LearnerProcess | None = None
+        if learner == "thread":
+            self.learner = Learner(store, published=self._wake)
+        elif learner == "process":
+            self.learner = LearnerProcess(store.secret_url, published=self._wake)
+        self._poll = poll
+        self._policies: dict[str, Policy] = {}
+        self._rows: dict[str, BanditRow] = {}
+        self._refused: dict[int, tuple[int, str]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._look = asyncio.Event()
+        self._watcher: asyncio.Task[None] | None = None
+        self._refreshing = asyncio.Lock()
+        self._looked: dict[str, float] = {}
+        #: What keeps this process from being ready: what is missing -> why.
+        self.missing: dict[str, str] = {"start": "starting"}
+
+    async def start(self) -> None:
+        """Read the store, begin to write and to learn, and compile what decisions need."""
+        self._loop = asyncio.get_running_loop()
+        self.writer.start()
+        if self.learner is not None:
+            self.learner.start()
+        try:
+            await self.refresh()
+        except StoreError as error:
+            self.missing["store"] = str(error)
+        self._watcher = asyncio.create_task(self._watch())
+        self._warm = asyncio.create_task(self._warm_up())
+
+    async def stop(self) -> None:
+        """Store what was accepted, keep a checkpoint, and end."""
+        for task in (self._watcher, self._warm):
+            if task is not None:
+                task.cancel()
+        if self.learner is not None:
+            await asyncio.to_thread(self.learner.stop)
+        await asyncio.to_thread(self.writer.stop)
+        self.store.close()
+
+    async def policy(self, name: str) -> Policy | None:
+        """What decides for a bandit; the store is asked where this process does not know it yet."""
+        found = self._policies.get(name)
+        if found is None and time.monotonic() - self._looked.get(name, -1.0) > self._poll:
+            if len(self._looked) > 1000:  # names that nobody made are not remembered for ever
+                self._looked.clear()
+            self._looked[name] = time.monotonic()
+            await self.refresh()
+            found = self._policies.get(name)
+        return found
+
+    def rows(self) -> dict[str, BanditRow]:
+        """The bandits as the store had them a moment ago."""
+        return self._rows
+
+    async def refresh(self) -> None:
+        """Take up settings and snapshots that are new in the store."""
+        async with self._refreshing:
+            rows = {row.name: row for row in await asyncio.to_thread(self.store.bandits)}
+            for name, row in rows.items():
+                policy = self._policies.get(name)
+                if policy is None or (policy.bandit, policy.revision, policy.version) != (
+                    row.id,
+                    row.revision,
+                    row.version,
+                ):
+                    await self._renew(row, policy)
+            for gone in self._policies.keys() - rows.keys():
+                del self._policies[gone]
+            self._rows = rows
+            self.missing.pop("store", None)
+            if self.learner is not None and self.learner.trouble:
+                self.missing["learner"] = "; ".join(f"{k}: {v}" for k, v in self.learner.trouble.items())
+            else:
+                self.missing.pop("learner", None)
+
+    async def _renew(self, row: BanditRow, policy: Policy | None) -> None:
+        if policy is not None and (policy.bandit, policy.version) == (row.id, row.version):
+            policy.config, policy.revision = row.config, row.revision
+            return
+        if self._refused.get(row.id, (0, ""))[0] == row.version and policy is not None:
+            return
+        try:
+            made = await asyncio.to_thread(self._loaded, row)
+            self._refused.pop(row.id, None)
+            self.missing.pop(f"model of {row.name}", None)
+        except SavedFileError as error:
+            # Written by another version of treebandit: go on with the one that is loaded, and say so.
+            self._refused[row.id] = (row.version, str(error))
+            self.missing[f"model of {row.name}"] = str(error)
+            if policy is not None:
+                return
+            made = fresh_policy(row.id, row.name, row.config, row.revision)
+        self._policies[row.name] = made
+
+    def _loaded(self, row: BanditRow) -> Policy:
+        found = models.newest(self.store, row.id, "snapshot") if row.version else None
+        if found is None:
+            made = fresh_policy(row.id, row.name, row.config, row.revision)
+            made.version = row.version
+            return made
+        agent = own_stream(models.loaded(found.data))
+        return Policy(row.id, row.name, row.config, row.revision, found.version, agent)
+
+    def _wake(self) -> None:
+        if self._loop is not None:
+            try:
+                self._loop.call_soon_threadsafe(self._look.set)
+            except RuntimeError:
+                return
+
+    async def _watch(self) -> None:
+        """Look for what is new, again and again."""
+        while True:
+            try:
+                async with asyncio.timeout(self._poll):
+                    await self._look.wait()
+            except TimeoutError:
+                pass
+            self._look.clear()
+            try:
+                await self.refresh()
+                await asyncio.to_thread(self.keys.refresh)
+            except StoreError as error:
+                self.missing["store"] = str(error)
+            except Exception:
+                _log.exception("looking for what is new failed")
+
+    async def _warm_up(self) -> None:
+        """Compile the kernels of the default agent before the service is called ready."""
+        from treebandit.agents.warming import warm_up
+
+        try:
+            await asyncio.to_thread(warm_up)
+        except Exception:
+            _log.exception("warming up failed")
+        self.missing.pop("start", None)

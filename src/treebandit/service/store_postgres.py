@@ -1,0 +1,125 @@
+"""The store in PostgreSQL, by psycopg 3: any number of replicas, one learner per bandit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from treebandit.errors import MissingExtraError
+from treebandit.service.database import Connection, LearnerSession, Row
+
+try:
+    import psycopg
+except ImportError as error:
+    raise MissingExtraError("psycopg", "service") from error
+
+#: Distinguishes our advisory locks from those of others in the same database.
+_LOCKS = 0x7EEB
+#: A connection that hears nothing for so long is given up, so that a replica which is cut off says so.
+_SETTINGS = {
+    "connect_timeout": 3,
+    "tcp_user_timeout": 4000,
+    "keepalives_idle": 3,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "application_name": "treebandit",
+    "options": "-c lock_timeout=4000 -c statement_timeout=30000 -c synchronous_commit=on -c timezone=UTC",
+}
+
+
+class PostgresDatabase:
+    """A database on a server."""
+
+    dialect: dict[str, str] = {  # noqa: RUF012
+        "identity": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "bytes": "BYTEA",
+        "for_update": "FOR UPDATE",
+        "greatest": "greatest",
+    }
+    unavailable: tuple[type[BaseException], ...] = (
+        psycopg.OperationalError,
+        psycopg.InterfaceError,
+        psycopg.InternalError,
+        OSError,
+    )
+    collision: tuple[type[BaseException], ...] = (psycopg.errors.UniqueViolation,)
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def connect(self) -> Connection:
+        """A session of its own."""
+        return PostgresConnection(psycopg.connect(self._url, autocommit=True, **_SETTINGS))  # type: ignore[arg-type]
+
+    def learner_session(self) -> LearnerSession:
+        """Advisory locks of a session: the server frees them when the session ends, however it ends."""
+        return PostgresLearnerSession(self.connect())
+
+
+class PostgresLearnerSession:
+    """A session with one advisory lock per bandit."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._held: set[int] = set()
+
+    def hold(self, bandit: int) -> bool:
+        """Take the bandit's lock, if nobody else has."""
+        if bandit in self._held:
+            return True
+        # Two numbers of 32 bits name a lock.
+        held = self.connection.rows("SELECT pg_try_advisory_lock(?, ?)", (_LOCKS, bandit & 0x7FFFFFFF))[0][0]
+        if held:
+            self._held.add(bandit)
+        return bool(held)
+
+    def close(self) -> None:
+        """End the session, and with it all locks."""
+        self.connection.close()
+        self._held.clear()
+
+
+class PostgresConnection:
+    """A session; outside of `begin` every statement is a transaction of its own."""
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self._connection = connection
+
+    def begin(self) -> None:
+        """Start a transaction."""
+        self._connection.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Make it durable."""
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo what was begun; a session that is gone has nothing to undo."""
+        try:
+            if self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                self._connection.execute("ROLLBACK")
+        except psycopg.Error:
+            self._connection.close()
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run one statement."""
+        cursor = self._connection.execute(_marked(sql), values)
+        return cursor.fetchall() if cursor.description else []
+
+    def many(self, sql: str, values: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of values, in one round trip."""
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_marked(sql), values)
+
+    def wall(self) -> int:
+        """The server's clock."""
+        return int(self.rows("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")[0][0])
+
+    def close(self) -> None:
+        """End the session."""
+        self._connection.close()
+
+
+def _marked(sql: str) -> str:
+    """Statements are ours and hold neither `?` nor `%` but as marks."""
+    return sql.replace("?", "%s")

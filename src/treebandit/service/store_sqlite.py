@@ -1,0 +1,117 @@
+"""The store in one file: SQLite in WAL mode, every commit on disk before it is acknowledged."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from treebandit.errors import ParameterError
+from treebandit.service.database import Connection, LearnerSession, Row
+
+_BUSY_SECONDS = 5.0
+
+
+class SqliteDatabase:
+    """A file; readers never wait for writers, and writers wait for each other."""
+
+    dialect: dict[str, str] = {  # noqa: RUF012
+        "identity": "INTEGER PRIMARY KEY",
+        "bytes": "BLOB",
+        "for_update": "",
+        "greatest": "max",
+    }
+    unavailable: tuple[type[BaseException], ...] = (sqlite3.OperationalError, sqlite3.DatabaseError, OSError)
+    collision: tuple[type[BaseException], ...] = (sqlite3.IntegrityError,)
+
+    def __init__(self, url: str) -> None:
+        path = url.removeprefix("sqlite:///")
+        if path == url or not path or path == ":memory:":
+            raise ParameterError(f"store {url!r}; give a file, such as sqlite:///treebandit.db")
+        self.path = Path(path)
+
+    def connect(self) -> Connection:
+        """A session of its own."""
+        return SqliteConnection(self.path)
+
+    def learner_session(self) -> LearnerSession:
+        """Locks on files beside the database: the system frees them when the process ends, however it ends."""
+        return SqliteLearnerSession(self)
+
+
+class SqliteLearnerSession:
+    """One locked file per bandit."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self._files: dict[int, int] = {}
+        self.connection: Connection = database.connect()
+
+    def hold(self, bandit: int) -> bool:
+        """Lock the bandit's file, if nobody else has."""
+        if bandit in self._files:
+            return True
+        path = self._database.path
+        file = os.open(path.with_name(f"{path.name}-learner-{bandit}"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        self._files[bandit] = file
+        return True
+
+    def close(self) -> None:
+        """Unlock all."""
+        self.connection.close()
+        for file in self._files.values():
+            os.close(file)
+        self._files.clear()
+
+
+class SqliteConnection:
+    """A session; transactions take the write lock at once, so that they cannot fail half way for another's sake."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        # FULL: the log is flushed at every commit. A page cache of 32 MB keeps the indexes near.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-32768", "foreign_keys=ON"):
+            self._connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    def begin(self) -> None:
+        """Take the write lock."""
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Write and flush."""
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo what was begun, if anything was."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            pass
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run one statement."""
+        return self._connection.execute(sql, values).fetchall()
+
+    def many(self, sql: str, values: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of values."""
+        self._connection.executemany(sql, values)
+
+    def wall(self) -> int:
+        """The machine's clock."""
+        return time.time_ns() // 1000
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()

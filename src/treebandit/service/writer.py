@@ -1,0 +1,146 @@
+"""Group commit: one thread stores whatever waits in one transaction, and answers all of it once that is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from treebandit.errors import StoreError
+from treebandit.service.database import Connection
+from treebandit.service.entries import New, Stored
+from treebandit.service.log import Group
+from treebandit.service.store import Store
+
+_MOST_AT_ONCE = 1000
+_MOST_WAITING = 20_000
+
+
+class _Waiting(NamedTuple):
+    group: Group
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[list[Stored]]
+    deadline: float
+
+
+class LogWriter:
+    """Stores groups of entries in the order in which they are given; started once, from any thread."""
+
+    def __init__(
+        self, store: Store, *, observe: Callable[[int, float], None] = lambda size, seconds: None
+    ) -> None:
+        self._store = store
+        self._observe = observe
+        self._waiting: list[_Waiting] = []
+        self._wake = threading.Condition()
+        self._stopped = False
+        self._connection: Connection | None = None
+        self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Store what waits, then end."""
+        with self._wake:
+            self._stopped = True
+            self._wake.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def waiting(self) -> int:
+        """Groups that wait to be stored."""
+        return len(self._waiting)
+
+    async def append(self, bandit: int, entries: list[New], *, timeout: float = 10.0) -> list[Stored]:
+        """Store entries together; done when they are durable. A StoreError where that cannot be known in time."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Stored]] = loop.create_future()
+        with self._wake:
+            if self._stopped:
+                raise StoreError("the service is stopping; try again with the same id")
+            if len(self._waiting) >= _MOST_WAITING:
+                raise StoreError(f"{len(self._waiting)} requests wait for the store already; try again later")
+            self._waiting.append(_Waiting(Group(bandit, entries), loop, future, time.monotonic() + timeout))
+            self._wake.notify()
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise StoreError(
+                f"the store has not answered within {timeout:g} seconds; try again with the same id"
+            ) from None
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._waiting and not self._stopped:
+                    self._wake.wait()
+                batch = self._waiting[:_MOST_AT_ONCE]
+                del self._waiting[:_MOST_AT_ONCE]
+            if not batch:
+                self._drop()
+                return
+            # Nobody waits any more for what is overdue: it was refused, and is not stored.
+            now = time.monotonic()
+            late = [each for each in batch if each.deadline < now]
+            batch = [each for each in batch if each.deadline >= now]
+            _answer(late, [StoreError("not stored in time; try again with the same id")] * len(late))
+            if batch:
+                _answer(batch, self._stored(batch))
+                self._observe(len(batch), time.monotonic() - now)
+
+    def _stored(self, batch: list[_Waiting]) -> list[Any]:
+        """What became of each group: its answers, or an error."""
+        try:
+            return list(self._append([each.group for each in batch]))
+        except StoreError as error:
+            return [error] * len(batch)
+        except Exception as error:
+            # One of them may be what cannot be stored: the others are stored without it.
+            if len(batch) == 1:
+                return [StoreError(f"it could not be stored ({type(error).__name__})")]
+            return [outcome for each in batch for outcome in self._stored([each])]
+
+    def _append(self, groups: list[Group]) -> list[list[Stored]]:
+        database = self._store.database
+        try:
+            if self._connection is None:
+                self._connection = database.connect()
+            return self._store.append(groups, self._connection)
+        except database.collision:
+            raise
+        except database.unavailable as error:
+            self._drop()
+            said = str(error).strip().partition("\n")[0]
+            raise StoreError(f"the store {self._store.url} cannot be written: {said}") from error
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _answer(batch: list[_Waiting], outcomes: list[Any]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[list[Stored]], Any]]] = {}
+    for each, outcome in zip(batch, outcomes, strict=True):
+        loops.setdefault(each.loop, []).append((each.future, outcome))
+    for loop, pairs in loops.items():
+        try:
+            loop.call_soon_threadsafe(_settle, pairs)
+        except RuntimeError:  # the loop has ended, and nobody waits
+            continue
+
+
+def _settle(pairs: list[tuple[asyncio.Future[list[Stored]], Any]]) -> None:
+    for future, outcome in pairs:
+        if future.done():
+            continue
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

@@ -1,0 +1,191 @@
+import asyncio
+import json
+import logging
+import socket
+import time
+
+import httpx
+import pytest
+from service.served import Served
+
+from treebandit.errors import ParameterError
+from treebandit.service import serve
+from treebandit.service.keys import KeyRing
+from treebandit.service.logs import JsonFormatter
+from treebandit.service.runtime import Limits
+from treebandit.service.serve import is_loopback, make_server
+from treebandit.service.store import Store
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    return f"sqlite:///{tmp_path_factory.mktemp('access')}/store.db"
+
+
+@pytest.fixture(scope="module")
+def secrets(url):
+    store = Store.open(url)
+    ring = KeyRing(store)
+    made = {role: ring.add(role, [role]) for role in ("decide", "reward", "read", "admin")}
+    made["one"] = ring.add("one", ["decide", "reward"], bandit="shop")
+    store.close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(url, secrets):
+    with Served(url, limits=Limits(seconds=2.0)) as made:
+        made.http.headers["Authorization"] = f"Bearer {secrets['admin']}"
+        made.make("shop")
+        made.make("other")
+        yield made
+
+
+def status(served, method, path, secret, body=None, header="Authorization"):
+    value = f"Bearer {secret}" if header == "Authorization" else secret
+    headers = {"Authorization": "", header: value}
+    return served.http.request(method, path, json=body, headers=headers).status_code
+
+
+def test_each_role_may_do_its_own(served, secrets):
+    decide = ("POST", "/v1/bandits/shop/decisions", {"arms": ["a"]})
+    reward = ("POST", "/v1/bandits/shop/decisions/x/reward", {"value": 1})
+    read = ("GET", "/v1/bandits/shop", None)
+    admin = ("PATCH", "/v1/bandits/shop", {})
+    calls = {"decide": decide, "reward": reward, "read": read, "admin": admin}
+    for role in ("decide", "reward", "read", "admin"):
+        for needed, (method, path, body) in calls.items():
+            found = status(served, method, path, secrets[role], body)
+            assert (found < 300) == (role in (needed, "admin")), (role, needed, found)
+            assert found < 300 or found == 403
+
+
+def test_a_key_of_one_bandit_is_good_for_it_only(served, secrets):
+    assert status(served, "POST", "/v1/bandits/shop/decisions", secrets["one"], {"arms": ["a"]}) == 200
+    assert status(served, "POST", "/v1/bandits/other/decisions", secrets["one"], {"arms": ["a"]}) == 403
+    rank = {"actions": [{"id": "a", "features": []}]}
+    header = "Ocp-Apim-Subscription-Key"
+    assert status(served, "POST", "/personalizer/v1.0/rank", secrets["one"], rank, header) == 201
+    assert status(served, "POST", "/personalizer/v1.0/rank", "wrong", rank, header) == 401
+    found = served.http.get("/v1/bandits/shop/log").text
+    assert len(found.splitlines()) >= 2
+
+
+def test_unknown_keys_and_none(served):
+    for headers in (
+        {"Authorization": ""},
+        {"Authorization": "Bearer nonsense"},
+        {"Authorization": "Basic eDp5"},
+    ):
+        answer = served.http.get("/v1/bandits", headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert served.http.get("/health/live", headers={"Authorization": ""}).status_code == 200
+
+
+def test_keys_are_hashed_named_once_and_removed(served, url, secrets):
+    ring = KeyRing(served.store)
+    stored = served.store.rows("SELECT hash FROM keys")
+    assert all(secret not in str(stored) for secret in secrets.values())
+    for name, roles, said in (
+        ("admin", ["read"], "there is a key"),
+        ("x", ["king"], "the role"),
+        ("x", [], "role"),
+        ("x y", ["read"], "name"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            ring.add(name, roles)
+    secret = ring.add("passing", ["read"])
+    served.until(lambda: status(served, "GET", "/v1/bandits", secret) == 200)
+    ring.remove("passing")
+    served.until(lambda: status(served, "GET", "/v1/bandits", secret) == 401)
+    with pytest.raises(ParameterError, match="no key"):
+        ring.remove("passing")
+
+
+def test_without_keys_only_this_machine_is_served(tmp_path):
+    store = Store.open(f"sqlite:///{tmp_path}/store.db")
+    for host in ("0.0.0.0", "192.168.1.5", "::", "example.org"):
+        with pytest.raises(ParameterError, match="this machine only"):
+            make_server(store, host=host)
+    assert all(map(is_loopback, ("127.0.0.1", "::1", "localhost", "127.8.8.8")))
+    KeyRing(store).add("me", ["admin"])
+    server = make_server(store, host="0.0.0.0")
+    KeyRing(store).remove("me")
+    server.config.app._runtime.keys.refresh()
+    transport = httpx.ASGITransport(app=server.config.app)
+
+    async def ask():
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            return (await http.get("/v1/bandits")).status_code
+
+    assert asyncio.run(ask()) == 401  # not open to all because the last key is gone
+    store.close()
+
+
+def test_rates(tmp_path):
+    with Served(f"sqlite:///{tmp_path}/store.db", limits=Limits(rate=5.0)) as served:
+        found = [served.http.get("/v1/bandits") for _ in range(30)]
+        late = [each for each in found if each.status_code == 429]
+        assert late
+        assert int(late[0].headers["retry-after"]) >= 1
+        assert late[0].json()["error"]["code"] == "TooManyRequests"
+        time.sleep(1.2)
+        assert served.http.get("/v1/bandits").status_code == 200
+
+
+def _raw(served, data, wait):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=wait) as connection:
+        connection.sendall(data)
+        started = time.monotonic()
+        found = b""
+        try:
+            while part := connection.recv(65536):
+                found += part
+        except TimeoutError:
+            return found, None
+        return found, time.monotonic() - started
+
+
+def test_slow_clients_are_cut_off(served, secrets, monkeypatch):
+    monkeypatch.setattr(serve, "_HEAD_SECONDS", 0.5)
+    found, seconds = _raw(served, b"POST /v1/bandits HTTP/1.1\r\nHost: x\r\nX-Slow: ", 20)
+    assert (found, seconds is not None) == (b"", True)
+    found, seconds = _raw(served, b"", 20)
+    assert seconds is not None
+    head = (
+        f"POST /v1/bandits/shop/decisions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secrets['decide']}\r\n"
+        "Content-Length: 50\r\n\r\n{"
+    )
+    found, seconds = _raw(served, head.encode(), 20)
+    assert b" 408 " in found
+    assert b'"code":"Timeout"' in found
+
+
+def test_a_body_of_a_million_features_is_refused(served, secrets):
+    body = json.dumps({"arms": ["a"], "context": {f"f{n}": n for n in range(1_000_000)}})
+    answer = served.http.post("/v1/bandits/shop/decisions", content=body)
+    assert answer.status_code == 413
+    small = json.dumps({"arms": ["a"], "context": {"x": list(range(100_000))}})
+    assert served.http.post("/v1/bandits/shop/decisions", content=small).status_code == 400
+
+
+def test_faults_leave_no_trace_outside(served, monkeypatch, caplog):
+    def fail(*_):
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(served.runtime.store, "bandits", fail)
+    answer = served.http.get("/v1/bandits", headers={"X-Request-Id": "look-here"})
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert answer.json()["request_id"] == "look-here"
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_logs_are_json_without_secrets():
+    record = logging.makeLogRecord(
+        {"msg": "hello %s", "args": ("you",), "bandit": "shop", "levelname": "INFO"}
+    )
+    line = json.loads(JsonFormatter().format(record))
+    assert (line["message"], line["bandit"], line["level"]) == ("hello you", "shop", "info")

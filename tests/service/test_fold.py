@@ -1,0 +1,281 @@
+import msgspec
+import numpy as np
+import pytest
+from service.replay import state
+
+from treebandit.service import erasure, models
+from treebandit.service.config import BanditConfig, changed, checked
+from treebandit.service.entries import DecisionBody, NewActivation, NewDecision, NewReward, RewardBody
+from treebandit.service.fold import Fold, aggregated
+from treebandit.service.learner import BanditLearner, Learner
+from treebandit.service.log import Group
+from treebandit.service.store import Store
+
+SECOND = 1_000_000
+
+
+class Shop:
+    """A bandit whose log is written by hand."""
+
+    def __init__(self, store, **settings):
+        settings = {"wait": 10.0, "agent": {"class": "Bandit", "seed": 3}, **settings}
+        self.store = store
+        self.random = np.random.default_rng(0)
+        self.row = store.put_bandit("shop", lambda before: checked(BanditConfig(**settings)))[0]
+
+    @property
+    def now(self):
+        return self.store.bandit("shop")
+
+    def decide(self, id, arm=0, deferred=False, mode="online", context=None, chosen=None, **more):
+        config = self.now.config
+        body = DecisionBody(
+            context or {"x": float(self.random.normal()), "city": "rome" if arm else "paris"},
+            ["a", "b", "c"],
+            chosen or [arm],
+            0.5,
+            [0.5, 0.25, 0.25],
+            mode=mode,
+            aggregation=config.aggregation,
+        )
+        wait = None if deferred else config.wait_us
+        new = NewDecision(id, msgspec.json.encode(body), "abc"[arm], 0.5, 0, False, wait, **more)
+        return self.store.append_now(Group(self.row.id, [new]))[0]
+
+    def reward(self, id, value=1.0, key=None):
+        first = self.now.config.aggregation == "first"
+        key = ("" if first else str(self.random.integers(2**60))) if key is None else key
+        total = float(np.sum(value))
+        new = NewReward(id, key, total, msgspec.json.encode(RewardBody(value)), first)
+        return self.store.append_now(Group(self.row.id, [new]))[0].status
+
+    def activate(self, id):
+        return self.store.append_now(Group(self.row.id, [NewActivation(id, self.now.config.wait_us)]))[0]
+
+    def wait(self, seconds):
+        """Let the store's clock go on, and close what has ended."""
+        self.store.clock.now(0, max(self.now.time, self.store.clock.now(0)) + round(seconds * SECOND))
+        connection = self.store.database.connect()
+        closed = models.close_waits(self.store, connection, self.row.id)
+        connection.close()
+        return closed
+
+    def fold(self, **options):
+        return Fold.at(self.store, self.row.id, self.now.place, **options)
+
+    def learned(self):
+        """The rewards that the agent has learned, in their order."""
+        return self.fold(from_checkpoint=False).agent.model.history.rewards.tolist()
+
+
+@pytest.fixture
+def shop(store):
+    return Shop(store)
+
+
+@pytest.fixture
+def sqlite(tmp_path):
+    made = Store.open(f"sqlite:///{tmp_path}/s.db")
+    yield made
+    made.close()
+
+
+def test_the_first_reward_counts_at_once_and_once(shop):
+    shop.decide("d")
+    assert shop.reward("d", 2.0) == "counted"
+    assert shop.learned() == [2.0]
+    shop.reward("d", 3.0)
+    shop.reward("d", 4.0, key="other")
+    shop.wait(20)
+    assert shop.learned() == [2.0]
+
+
+def test_the_default_reward_comes_after_the_wait_once(shop):
+    shop.decide("d")
+    shop.wait(5)
+    assert shop.learned() == []
+    assert shop.wait(6)
+    assert not shop.wait(100)
+    assert shop.learned() == [0.0]
+    assert shop.reward("d") == "late"
+    assert shop.learned() == [0.0]
+
+
+def test_no_default_where_none_is_set(store):
+    shop = Shop(store, reward_default=None)
+    shop.decide("d")
+    shop.wait(20)
+    assert shop.learned() == []
+
+
+@pytest.mark.parametrize(("how", "value"), [("last", 5.0), ("sum", 9.0), ("mean", 3.0)])
+def test_others_count_at_the_end_of_the_wait(sqlite, how, value):
+    shop = Shop(sqlite, aggregation=how)
+    shop.decide("d")
+    for reward in (1.0, 3.0, 5.0):
+        assert shop.reward("d", reward) == "counted"
+    assert shop.learned() == []
+    shop.wait(11)
+    shop.reward("d", 100.0)
+    assert shop.learned() == [value]
+
+
+def test_an_early_reward_counts_when_its_decision_comes(shop):
+    assert shop.reward("d", 7.0) == "early"
+    assert shop.learned() == []
+    shop.decide("d")
+    assert shop.learned() == [7.0]
+    shop.wait(20)
+    assert shop.learned() == [7.0]
+
+
+def test_a_deferred_decision_counts_only_when_activated(shop):
+    shop.decide("never", deferred=True)
+    shop.reward("never", 1.0)
+    shop.decide("before", deferred=True)
+    shop.reward("before", 2.0)
+    shop.decide("after", deferred=True)
+    shop.wait(50)
+    assert shop.learned() == []
+    shop.activate("before")
+    shop.activate("after")
+    assert shop.learned() == [2.0]
+    assert shop.reward("after", 3.0) == "counted"
+    shop.wait(50)
+    assert shop.learned() == [2.0, 3.0]
+
+
+def test_log_only_and_frozen_bandits_learn_nothing(sqlite):
+    shop = Shop(sqlite)
+    shop.decide("d", mode="log-only")
+    shop.reward("d")
+    shop.decide("e", mode="apprentice")
+    shop.reward("e", 2.0)
+    sqlite.put_bandit("shop", lambda before: changed(before, {"learning": False}))
+    shop.decide("f")
+    shop.reward("f")
+    assert shop.learned() == [2.0]
+
+
+def test_several_chosen_rows_have_one_reward_each_or_share_it(sqlite):
+    shop = Shop(sqlite)
+    shop.decide("d", chosen=[0, 2])
+    shop.reward("d", [1.0, 5.0])
+    shop.decide("e", chosen=[1, 2])
+    shop.reward("e", 4.0)
+    shop.decide("f", chosen=[1, 2])
+    shop.reward("f", [4.0])
+    assert shop.learned() == [1.0, 5.0, 4.0, 4.0]
+    assert shop.fold().skipped == 1
+
+
+def test_what_the_agent_cannot_take_is_skipped(sqlite):
+    shop = Shop(sqlite)
+    shop.decide("d", context={"x": 1.0})
+    shop.decide("e", context={"x": "text"})
+    shop.reward("d")
+    shop.reward("e")
+    fold = shop.fold()
+    assert (fold.rows, fold.skipped) == (1, 1)
+
+
+def play(shop, rounds, start=0):
+    for number in range(start, start + rounds):
+        shop.decide(f"d{number}", arm=number % 3, subject=f"s{number % 4}")
+        if number % 5:
+            shop.reward(f"d{number}", float(number % 3 == 1))
+        if number % 20 == 19:
+            shop.wait(11)
+
+
+def test_a_replay_is_the_same_bit_for_bit(store, tmp_path):
+    shop = Shop(store)
+    session = store.database.learner_session()
+    live = None
+    for part in range(4):
+        play(shop, 25, 25 * part)
+        if part == 2:  # a restart
+            live = None
+        if live is None:
+            live = BanditLearner(store, session, shop.now)
+        while live.step(shop.now):
+            pass
+        live.publish()
+        live.checkpoint()
+    place = live.fold.place
+    for options in ({"from_checkpoint": True}, {"from_checkpoint": False}):
+        again = Fold.at(store, shop.row.id, place, **options)
+        assert state(again.agent, tmp_path) == state(live.fold.agent, tmp_path)
+        assert again.agent.clock == live.fold.agent.clock
+    small = Fold(store, shop.row.id, shop.row.config)
+    while small.advance(limit=7, through=place):
+        pass
+    assert state(small.agent, tmp_path) == state(live.fold.agent, tmp_path)
+    session.close()
+
+
+def test_rolling_back_is_what_was_learned_then(sqlite, tmp_path):
+    shop = Shop(sqlite)
+    session = sqlite.database.learner_session()
+    play(shop, 30)
+    learner = BanditLearner(sqlite, session, shop.now)
+    learner.publish()
+    version = shop.now.version
+    before = state(learner.fold.agent, tmp_path)
+    play(shop, 30, 30)
+    while learner.step(shop.now):
+        pass
+    assert state(learner.fold.agent, tmp_path) != before
+    models.roll_back(sqlite, shop.row.id, version)
+    while learner.step(shop.now):
+        pass
+    assert state(learner.fold.agent, tmp_path) == before
+    play(shop, 10, 60)
+    while learner.step(shop.now):
+        pass
+    again = shop.fold(from_checkpoint=False)
+    assert state(again.agent, tmp_path) == state(learner.fold.agent, tmp_path)
+    session.close()
+
+
+def test_erased_rows_are_in_no_later_model(store, tmp_path):
+    shop = Shop(store)
+    session = store.database.learner_session()
+    play(shop, 40)
+    learner = BanditLearner(store, session, shop.now)
+    learner.publish()
+    learner.checkpoint()
+    before = learner.fold.rows
+    assert erasure.erase(store, shop.row.id, subject="s1") == 10
+    place = shop.now.place
+    while learner.step(shop.now):
+        pass
+    assert learner.fold.rows < before
+    again = shop.fold(from_checkpoint=False)
+    assert state(again.agent, tmp_path) == state(learner.fold.agent, tmp_path)
+    kept = store.rows("SELECT min(place) FROM models WHERE bandit = ?", (shop.row.id,))[0][0]
+    assert kept >= place
+    session.close()
+
+
+def test_a_learner_on_its_own_thread(store):
+    shop = Shop(store)
+    learner, second = Learner(store), Learner(store)
+    learner.start()
+    second.start()
+    play(shop, 60)
+    while sum(each.places.get("shop", 0) >= shop.now.place - 1 for each in (learner, second)) < 1:
+        learner.wake()
+    assert not learner.trouble
+    learner.stop()
+    second.stop()
+    assert models.newest(store, shop.row.id, "checkpoint") is not None
+    assert shop.now.version > 0
+    snapshot = models.loaded(models.newest(store, shop.row.id, "snapshot").data)
+    assert snapshot.decide([{"x": 1.0, "city": "rome"}] * 2, ["a", "b"]).arm in "ab"
+
+
+def test_aggregates():
+    assert aggregated([1.0, [2.0, 3.0]], "sum") == [3.0, 4.0]
+    assert aggregated([[1.0, 3.0], [2.0, 3.0]], "mean") == [1.5, 3.0]
+    assert aggregated([1.0, 2.0], "last") == 2.0

@@ -1,0 +1,152 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from service.served import Served
+
+from treebandit.errors import InputError
+from treebandit.service.durations import duration, seconds
+from treebandit.service.personalizer import merged
+
+PACKAGES = ["azure-cognitiveservices-personalizer==0.1.1", "azure-ai-personalizer==1.0.0b1"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with Served(f"sqlite:///{tmp_path_factory.mktemp('personalizer')}/store.db") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory):
+    """An interpreter that has Azure's packages, kept from one run to the next."""
+    cache = (
+        Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        / "treebandit-tests"
+        / "azure-personalizer"
+    )
+    python = cache / "bin" / "python"
+    if not (cache / "complete").exists():
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", cache], check=True, timeout=120)
+            subprocess.run(
+                [python, "-m", "pip", "install", "-q", *PACKAGES],
+                check=True,
+                timeout=240,
+                capture_output=True,
+            )
+        except (subprocess.SubprocessError, OSError) as error:
+            pytest.skip(f"Azure's packages cannot be installed: {error}")
+        (cache / "complete").touch()
+    return python
+
+
+@pytest.fixture(scope="module")
+def told(served, azure):
+    script = Path(__file__).with_name("personalizer_clients.py")
+    run = subprocess.run(
+        [azure, script, served.url, "a-key-that-nobody-checks"], capture_output=True, text=True, timeout=240
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_the_old_package_ranks_rewards_and_activates(told):
+    rank = told["old_rank"]
+    assert rank["event"] == "old-1"
+    assert rank["action"] in ("pasta", "soup")
+    assert rank["ranking"][2] == ["salad", 0.0]
+    assert rank["ranking"][0][0] == rank["action"]
+    assert sum(each[1] for each in rank["ranking"]) == pytest.approx(1.0)
+    assert told["old_reward"] is told["old_activate"] is None
+    assert told["old_error"][0] == "InvalidRankRequest"
+    assert "offered twice" in told["old_error"][1]
+
+
+def test_the_new_package_too_with_slots(told):
+    assert told["new_rank"]["eventId"] == "new-1"
+    assert told["new_again"] == told["new_rank"]
+    chosen = {each["id"]: each["rewardActionId"] for each in told["slots"]["slots"]}
+    assert set(chosen) == {"top", "side"}
+    assert chosen["top"] != "soup"
+    assert chosen["top"] != chosen["side"]
+    assert told["apprentice"]["rewardActionId"] == "pasta"
+
+
+def test_administration(told):
+    assert told["configuration"]["rewardWaitTime"] == "PT10M"
+    updated = told["updated"]
+    assert (updated["rewardWaitTime"], updated["explorationPercentage"]) == ("PT20M", 0.2)
+    assert (updated["learningMode"], updated["rewardAggregation"]) == ("Apprentice", "earliest")
+    assert (updated["logRetentionDays"], updated["modelExportFrequency"]) == (90, "PT1M")
+    assert set(told["model"]) == {"creationTime", "lastModifiedTime"}
+    assert set(told["log"]["dateRange"]) == {"from", "to"}
+    assert told["policy"][:2] == [501, "NotImplemented"]
+    assert "PUT /v1/bandits" in told["policy"][2]
+    assert told["evaluations"] == [501]
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "/personalizer/v1.0",
+        "/personalizer/v1.1-preview.3",
+        "/personalizer",
+        "/bandits/mine/personalizer/v1.0",
+    ],
+)
+def test_every_version_of_the_paths(served, base):
+    served.http.put("/v1/bandits/mine", json={})
+    action = {"id": "a", "features": [{"x": 1}]}
+    rank = served.call("POST", f"{base}/rank", {"actions": [action], "contextFeatures": []}, 201)
+    assert (rank["rewardActionId"], rank["ranking"]) == ("a", [{"id": "a", "probability": 1.0}])
+    event = rank["eventId"]
+    assert served.http.post(f"{base}/events/{event}/reward", json={"value": 1}).status_code == 204
+    assert served.http.post(f"{base}/events/{event}/activate").status_code == 204
+    assert served.http.post(f"{base}/events/never/reward", json={"value": 1}).status_code == 204
+    assert served.http.post(f"{base}/events/none/activate").status_code == 404
+    assert served.http.get(f"{base}/evaluations").status_code == 501
+    assert served.http.delete(f"{base}/model").json()["error"]["code"] == "NotImplemented"
+
+
+def test_bad_calls_have_personalizers_error_body(served):
+    for path, body in (
+        ("rank", {}),
+        ("rank", {"actions": []}),
+        ("rank", {"actions": [{"id": "a"}, {"id": "a"}]}),
+        ("rank", {"actions": [{"id": "a"}], "excludedActions": ["a"]}),
+        ("rank", {"actions": [{"id": "a"}], "eventId": "a#b"}),
+        ("rank", {"actions": [{"id": "a"}], "contextFeatures": "x"}),
+        ("multislot/rank", {"actions": [{"id": "a"}], "slots": [{"id": "s"}, {"id": "t"}]}),
+        ("events/x/reward", {"value": "1"}),
+        ("multislot/events/x/reward", {"reward": [{"slotId": "s"}]}),
+    ):
+        answer = served.http.post(f"/personalizer/v1.0/{path}", json=body)
+        assert answer.status_code == 400, (path, body, answer.text)
+        assert set(answer.json()["error"]) == {"code", "message"}
+    assert served.http.post("/personalizer/rank?api-version=1999", json={}).status_code == 400
+    for wrong in ({"rewardWaitTime": "soon"}, {"learningMode": "Never"}, {"explorationPercentage": 7}):
+        assert served.http.put("/personalizer/v1.0/configurations/service", json=wrong).status_code == 400
+
+
+def test_durations():
+    for text, length in (
+        ("PT10M", 600),
+        ("P1DT1H", 90_000),
+        ("PT0S", 0),
+        ("00:10:00", 600),
+        ("1.00:00:01", 86_401),
+    ):
+        assert seconds(text) == length
+        assert seconds(duration(length)) == length
+    for wrong in ("", "P", "PT", "10", None, 10, "PT1M" * 30):
+        with pytest.raises(InputError, match="PT10M"):
+            seconds(wrong)
+
+
+def test_features_in_several_objects_are_one():
+    assert merged([{"a": {"x": 1}}, {"a": {"y": 2}, "b": 3}]) == {"a": {"x": 1, "y": 2}, "b": 3}
+    assert merged(None) == {}

@@ -1,0 +1,134 @@
+"""Two replicas, and one that is cut off from the store."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import httpx
+import pytest
+from service import faults
+from service.conftest import _binaries
+from service.served import Served
+
+from treebandit.service.keys import KeyRing
+from treebandit.service.store import Store
+
+
+def test_two_replicas_share_decisions_settings_and_models(url):
+    with Served(url) as one, Served(url, learner="none") as two:
+        one.make(floor=0.5)
+        two.until(lambda: two.http.get("/v1/bandits/shop").status_code == 200)
+        first = one.decide("d")
+        assert two.decide("d") == {**first, "repeated": True}
+        for number in range(30):
+            (one, two)[number % 2].decide(f"d{number}", context={"x": float(number)})
+            (two, one)[number % 2].reward(f"d{number}")
+        one.learned()
+        version = one.until(lambda: one.call("GET", "/v1/bandits/shop")["version"])
+        two.until(lambda: two.decide()["version"] >= version)
+        two.call("PATCH", "/v1/bandits/shop", {"mode": "apprentice"})
+        one.until(lambda: one.decide(baseline="c")["arm"] == "c" and one.decide(baseline="b")["arm"] == "b")
+        assert one.decide()["probability"] == 1.0
+        one.call("DELETE", "/v1/bandits/shop", status=204)
+        two.until(
+            lambda: two.http.post("/v1/bandits/shop/decisions", json={"arms": ["a"]}).status_code == 404
+        )
+
+
+def test_replicas_draw_numbers_of_their_own(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    with Served(url, learner="none") as one, Served(url, learner="none") as two:
+        one.make(agent={"class": "Uniform", "seed": 1}, floor=0.0)
+        two.until(lambda: two.http.get("/v1/bandits/shop").status_code == 200)
+        arms = [f"a{n}" for n in range(10)]
+        both = [[each.decide(arms=arms)["arm"] for _ in range(12)] for each in (one, two)]
+        assert both[0] != both[1]
+
+
+@pytest.fixture
+def namespace():
+    """A network namespace that reaches this machine as 10.77.0.1 and its database as 10.77.1.1."""
+    if os.getuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and ip")
+    name = f"tb{os.getpid()}"
+    commands = [
+        f"ip netns add {name}",
+        f"ip link add {name}a type veth peer name {name}b",
+        f"ip link set {name}b netns {name}",
+        f"ip addr add 10.77.0.1/24 dev {name}a",
+        f"ip addr add 10.77.1.1/24 dev {name}a",
+        f"ip link set {name}a up",
+        f"ip -n {name} addr add 10.77.0.2/24 dev {name}b",
+        f"ip -n {name} addr add 10.77.1.2/24 dev {name}b",
+        f"ip -n {name} link set {name}b up",
+        f"ip -n {name} link set lo up",
+    ]
+    try:
+        for command in commands:
+            subprocess.run(command.split(), check=True, capture_output=True)
+        yield name
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespace can be made: {error.stderr.decode()}")
+    finally:
+        for command in (f"ip link del {name}a", f"ip netns del {name}"):
+            subprocess.run(command.split(), check=False, capture_output=True)
+
+
+class Inside(faults.Process):
+    """A replica in a network namespace."""
+
+    def __init__(self, namespace, store, log):
+        self.namespace = namespace
+        super().__init__(store, learner="none", log=log, host="10.77.0.2")
+        self.url = f"http://10.77.0.2:{self.port}"
+
+    def start(self):
+        command = ["ip", "netns", "exec", self.namespace, sys.executable, "-c", faults._CODE, "serve"]
+        self.process = subprocess.Popen([*command, *self.options], stdout=self.log, stderr=self.log)
+
+
+@pytest.mark.slow
+def test_a_replica_cut_off_from_its_store_answers_503_and_nothing_else(namespace, tmp_path):
+    if _binaries() is None:
+        pytest.skip("no PostgreSQL binaries (initdb, pg_ctl) on this machine")
+    cluster = faults.Cluster(port=faults.free_port(), network="10.77.0.0/16")
+    try:
+        here = cluster.new()
+        store = Store.open(here)
+        key = KeyRing(store).add("me", ["admin"])
+        headers = {"Authorization": f"Bearer {key}"}
+        replica = Inside(namespace, here.replace("127.0.0.1", "10.77.1.1"), tmp_path / "log")
+        try:
+            replica.wait_ready()
+            with httpx.Client(base_url=replica.url, headers=headers, timeout=60) as http:
+                http.put("/v1/bandits/shop", json={}).raise_for_status()
+                path, body = "/v1/bandits/shop/decisions", {"arms": ["a", "b"]}
+                assert http.post(path, json={**body, "id": "before"}).status_code == 200
+                cut = f"ip -n {namespace} route add blackhole 10.77.1.1/32"
+                subprocess.run(cut.split(), check=True)
+                refused = []
+                for number in range(3):
+                    answer = http.post(path, json={**body, "id": f"cut-{number}"})
+                    refused.append((answer.status_code, answer.json()["error"]["code"]))
+                assert set(refused) == {(503, "StoreUnavailable")}
+                assert http.get("/health/ready").status_code == 503
+                assert http.get("/health/live").status_code == 200
+                subprocess.run(cut.replace(" add ", " del ").split(), check=True)
+                deadline = time.monotonic() + 60
+                while http.post(path, json={**body, "id": "after"}).status_code != 200:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.2)
+            ids = {
+                entry.decision for entry in store.entries(store.bandit("shop").id, 0, 100) if entry.decision
+            }
+            assert {"before", "after"} <= ids
+            assert not ids & {f"cut-{number}" for number in range(3)}
+            store.close()
+        finally:
+            with suppress(ProcessLookupError):
+                replica.stop()
+    finally:
+        cluster.remove()

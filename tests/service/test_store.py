@@ -1,0 +1,229 @@
+import asyncio
+import sqlite3
+import threading
+import time
+
+import msgspec
+import pytest
+
+from treebandit.errors import ParameterError, StoreError
+from treebandit.service import erasure, tables
+from treebandit.service.config import BanditConfig, changed, checked
+from treebandit.service.database import StoreClock, open_database, shown_url
+from treebandit.service.entries import (
+    DecisionBody,
+    NewActivation,
+    NewDecision,
+    NewEntry,
+    NewReward,
+    RewardBody,
+)
+from treebandit.service.log import Group
+from treebandit.service.store import Store
+from treebandit.service.writer import LogWriter
+
+BODY = msgspec.json.encode(DecisionBody({"x": 1.0}, ["a", "b"], [0], 0.5, [0.5, 0.5]))
+
+
+def made(store, name="shop", **settings):
+    return store.put_bandit(name, lambda before: checked(BanditConfig(**settings)))[0]
+
+
+def decision(id, wait=10_000_000, **more):
+    return NewDecision(id, BODY, "a", 0.5, 0, False, wait, **more)
+
+
+def reward(id, value=1.0, key="", only_first=True):
+    return NewReward(id, key, value, msgspec.json.encode(RewardBody(value)), only_first)
+
+
+def stored(store, bandit, *entries):
+    return store.append_now(Group(bandit, entries))
+
+
+def test_places_have_no_gaps_and_times_do_not_go_back(store):
+    bandit = made(store).id
+    for number in range(5):
+        stored(store, bandit, decision(f"d{number}"), reward(f"d{number}"))
+    entries = store.entries(bandit, 0, 100)
+    assert [entry.place for entry in entries] == list(range(1, 12))
+    assert [entry.time for entry in entries] == sorted(entry.time for entry in entries)
+    assert [entry.t for entry in entries if entry.kind == "decision"] == [1, 2, 3, 4, 5]
+
+
+def test_the_same_id_is_stored_once_and_answers_the_same(store):
+    bandit = made(store).id
+    first, again = stored(store, bandit, decision("d"), decision("d")._replace(body=b"{}"))
+    later = stored(store, bandit, decision("d")._replace(body=b"{}", version=9))[0]
+    assert not first.repeated
+    assert again.repeated
+    assert later.repeated
+    assert later.body == again.body == BODY
+    assert later.place == first.place
+    assert later.version == 0
+
+
+def test_every_reward_has_its_status(store):
+    bandit = made(store).id
+    early = stored(store, bandit, reward("d"))[0]
+    stored(store, bandit, decision("d"), decision("e"), decision("late", wait=0))
+    assert early.status == "early"
+    assert stored(store, bandit, reward("d"))[0].status == "repeated"
+    assert stored(store, bandit, reward("d", key="other"))[0].status == "superseded"
+    assert stored(store, bandit, reward("e"))[0].status == "counted"
+    assert stored(store, bandit, reward("late"))[0].status == "late"
+    assert stored(store, bandit, reward("e", key="k", only_first=False))[0].status == "counted"
+    assert stored(store, bandit, reward("e", key="k", only_first=False))[0].status == "repeated"
+
+
+def test_a_deferred_decision_waits_for_its_activation(store):
+    bandit = made(store).id
+    stored(store, bandit, decision("d", wait=None))
+    assert stored(store, bandit, NewActivation("no", 5))[0].status == "unknown"
+    first = stored(store, bandit, NewActivation("d", 50_000_000))[0]
+    assert (first.status, first.repeated) == ("active", False)
+    assert stored(store, bandit, NewActivation("d", 50_000_000))[0].repeated
+    assert stored(store, bandit, reward("d"))[0].status == "counted"
+
+
+def test_writers_in_several_sessions_keep_one_order(url):
+    stores = [Store.open(url) for _ in range(3)]
+    bandit = made(stores[0]).id
+
+    def write(number):
+        for each in range(20):
+            stored(stores[number], bandit, decision(f"{number}-{each}"), decision(f"same-{each}"))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entries = stores[0].entries(bandit, 1, 1000)
+    assert [entry.place for entry in entries] == list(range(2, 82))
+    assert len({entry.decision for entry in entries}) == 80
+    for each in stores:
+        each.close()
+
+
+def test_settings_are_logged_and_patched(store):
+    row = made(store, wait=5.0)
+    assert row.config.agent["class"] == "Bandit"
+    assert isinstance(row.config.agent["seed"], int)
+    again, new = store.put_bandit("shop", lambda before: changed(before, {"wait": 7.0}))
+    assert not new
+    assert (again.config.wait, again.revision, again.config.agent) == (7.0, 2, row.config.agent)
+    assert [entry.kind for entry in store.entries(row.id, 0, 9)] == ["config", "config"]
+    with pytest.raises(ParameterError, match="cannot be changed"):
+        store.put_bandit("shop", lambda before: changed(before, {"agent": {"class": "LinUCB"}}))
+    assert store.bandit("shop").revision == 2
+    assert [each.name for each in store.bandits()] == ["shop"]
+    assert store.delete_bandit("shop")
+    assert not store.delete_bandit("shop")
+    assert store.bandit("shop") is None
+    assert stored(store, row.id, decision("d"))[0].status == "deleted"
+    assert made(store).id != row.id
+
+
+def test_erasing_empties_decisions_and_keeps_their_ids(store):
+    bandit = made(store).id
+    stored(store, bandit, decision("a", subject="me"), decision("b", subject="you"), reward("a"))
+    assert erasure.erase(store, bandit, subject="me") == 1
+    assert erasure.erase(store, bandit, subject="me") == 0
+    entries = {(entry.kind, entry.decision): entry for entry in store.entries(bandit, 0, 100)}
+    assert entries["decision", "a"].body == entries["reward", "a"].body == b""
+    assert entries["decision", "b"].body == BODY
+    assert ("erasure", None) in entries
+    assert stored(store, bandit, reward("a", key="late"))[0].status == "erased"
+    assert stored(store, bandit, decision("a"))[0].body == b""
+    assert erasure.erase(store, bandit, ids=["b", "never"]) == 1
+
+
+def test_old_decisions_are_purged_with_their_rewards(store):
+    row = made(store, retention=1.0)
+    stored(store, row.id, decision("old"), reward("old"))
+    assert erasure.purge(store, row) == 0
+    store.clock.now(0, row.time + 2 * 86_400_000_000)
+    stored(store, row.id, decision("new"), reward("old", key="more"))
+    assert erasure.purge(store, store.bandit("shop")) == 1
+    assert {entry.decision for entry in store.entries(row.id, 0, 99) if entry.decision} == {"new"}
+
+
+def test_the_writer_stores_what_waits_in_few_transactions(store):
+    bandit = made(store).id
+    sizes = []
+    writer = LogWriter(store, observe=lambda size, seconds: sizes.append(size))
+    writer.start()
+
+    async def load():
+        return await asyncio.gather(*(writer.append(bandit, [decision(f"d{n % 150}")]) for n in range(200)))
+
+    answers = asyncio.run(load())
+    writer.stop()
+    assert sum(answer[0].repeated for answer in answers) == 50
+    assert sum(sizes) == 200
+    assert len(sizes) < 100
+    with pytest.raises(StoreError, match="stopping"):
+        asyncio.run(writer.append(bandit, [decision("x")]))
+
+
+def test_an_older_treebandit_refuses_a_newer_store(url):
+    store = Store.open(url)
+    store.write(lambda connection: connection.rows("UPDATE meta SET value = 99 WHERE name = 'version'"))
+    with pytest.raises(StoreError, match=r"version 99, and this treebandit knows them up to"):
+        Store.open(url)
+    store.write(lambda connection: connection.rows("UPDATE meta SET value = ?", (tables.VERSION,)))
+    Store.open(url).close()
+    store.close()
+
+
+def test_a_store_that_cannot_be_reached_is_told_without_its_password():
+    with pytest.raises(StoreError, match="cannot be used") as told:
+        Store.open("postgresql://me:secret@127.0.0.1:1/none")
+    assert "secret" not in str(told.value)
+    assert shown_url("postgresql://me:secret@host/db") == "postgresql://me@host/db"
+    with pytest.raises(ParameterError, match="sqlite:///file"):
+        open_database("mysql://x")
+    with pytest.raises(ParameterError, match="give a file"):
+        open_database("sqlite:///:memory:")
+
+
+def test_the_clock_goes_on_where_the_wall_clock_is_set_back():
+    clock = StoreClock()
+    first = clock.now(1_000_000)
+    second = clock.now(500)
+    assert second >= first
+    assert clock.now(0, least=5_000_000) == 5_000_000
+    assert clock.now(6_000_000) == 6_000_000
+
+
+def test_what_is_acknowledged_is_on_disk(tmp_path):
+    store = Store.open(f"sqlite:///{tmp_path}/s.db")
+    bandit = made(store).id
+    stored(store, bandit, decision("d"))
+    with sqlite3.connect(tmp_path / "s.db") as other:
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert other.execute("SELECT count(*) FROM entries WHERE kind = 'decision'").fetchone() == (1,)
+    with store.session() as connection:
+        assert connection.rows("PRAGMA synchronous") == [(2,)]
+    store.close()
+
+
+def test_one_learner_at_a_time(store):
+    first, second = store.database.learner_session(), store.database.learner_session()
+    assert first.hold(7)
+    assert first.hold(7)
+    assert not second.hold(7)
+    assert second.hold(8)
+    first.close()
+    deadline = time.monotonic() + 5  # a server ends a session a moment later
+    while not second.hold(7):
+        assert time.monotonic() < deadline
+    second.close()
+
+
+def test_entries_of_any_kind_are_kept_in_order(store):
+    bandit = made(store).id
+    stored(store, bandit, NewEntry("publish", b"{}"), decision("d"), NewEntry("close", b"{}"))
+    assert [entry.kind for entry in store.entries(bandit, 1, 9)] == ["publish", "decision", "close"]
+    assert store.last_entry(bandit, ["publish", "close"], 3).kind == "publish"
