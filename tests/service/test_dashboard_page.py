@@ -9,7 +9,7 @@ from service.served import Served
 from treebandit.service.config import BanditConfig, checked
 from treebandit.service.keys import KeyRing
 
-EVIL = '<img src=x onerror="window.evil=1"><script>window.evil=1</script>\''
+EVIL = "<img src=x onerror=window.evil=1><svg onload=window.evil=1>'"
 
 
 @pytest.fixture(scope="module")

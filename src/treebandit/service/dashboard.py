@@ -29,13 +29,15 @@ SPANS: dict[str, int] = {"15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800, "
 _MOST = 100_000
 _SAMPLE = 1500
 _BUCKETS = 36
+#: Seconds that an answer is kept at most.
+_STALE = 20.0
 
 
 class Dashboards:
     """The dashboards of one process. A look costs the store something, so that it is kept for a moment.
 
-    The longer it took to make, the longer it is kept: many open pages cost no more than one, and all of them together
-    at most a tenth of one core.
+    The more it cost to make, the longer it is kept: many open pages cost no more than one, which is about a tenth of a
+    core where the log is long.
     """
 
     def __init__(self, runtime: Runtime, *, least: float = 1.0) -> None:
@@ -54,33 +56,35 @@ class Dashboards:
         now = time.monotonic()
         for key in [key for key, (until, _) in self._kept.items() if until < now]:
             del self._kept[key]
-        found: DashboardAnswer = self._for_a_while(
+        made: DashboardAnswer = self._for_a_while(
             (row.id, row.revision, span), self._least, lambda: self._made(row, span)
         )
-        return found
+        if not made.decisions:
+            return made
+        names = [each.arm for each in made.arms if not each.other]
+        others: OtherPolicies = self._for_a_while(
+            ("others", row.id, row.revision, bool(made.headline.policy.decisions)),
+            15 * self._least,
+            lambda: other_policies(self._runtime.store, row, names),
+        )
+        return msgspec.structs.replace(made, others=others)
 
     def _for_a_while(self, key: Any, least: float, make: Callable[[], Any]) -> Any:
         kept = self._kept.get(key)
         if kept is not None:
             return kept[1]
-        started = time.monotonic()
+        started = time.thread_time()
         made = make()
-        ended = time.monotonic()
-        self._kept[key] = (ended + max(least, 10 * (ended - started)), made)
+        cost = time.thread_time() - started
+        self._kept[key] = (time.monotonic() + max(least, min(10 * cost, _STALE)), made)
         return made
 
     def _made(self, row: BanditRow, span: str) -> DashboardAnswer:
-        runtime = self._runtime
         latency, refused = self._recent.look()
-        answer = dashboard(runtime.store, row, SPANS[span], refused=refused, missing=dict(runtime.missing))
-        answer.latency = latency
-        names = [each.arm for each in answer.arms if not each.other]
-        key = ("others", row.id, row.revision, bool(answer.headline.policy.decisions))
-        if answer.decisions:
-            answer.others = self._for_a_while(
-                key, 15 * self._least, lambda: other_policies(runtime.store, row, names)
-            )
-        return answer
+        missing = dict(self._runtime.missing)
+        made = dashboard(self._runtime.store, row, SPANS[span], refused=refused, missing=missing)
+        made.latency = latency
+        return made
 
 
 def dashboard(
