@@ -22,6 +22,11 @@ class EnsembleSampling(ModelAgent):
     ridge: λ, the weight of the prior.
     rebuild: when numbers and rewards are standardised anew: '8 ln t', 'every 100' or 'never' (after the first time).
     standardise: learn rewards of mean 0 and standard deviation 1; False, rewards as they are.
+
+    >>> agent = treebandit.EnsembleSampling(members=10, seed=0)
+    >>> agent.learn([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], arms=["a", "a", "a"])
+    >>> agent.decide([2.5], arms=["a", "b"]).arm in ("a", "b")
+    True
     """
 
     members: int = 30
