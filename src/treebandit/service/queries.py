@@ -7,10 +7,13 @@ from typing import NamedTuple
 from treebandit.service.store import BanditRow, Store
 
 _OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
+#: The kind, and with it time and place, as expressions: else SQLite looks through all rewards for each decision, by
+#: the index of kinds or of places, and not by the decision.
+_KIND = "(x.kind || '')"
 #: How several rewards of a decision, all before the end of its wait, become one.
 _VALUE = {
-    "first": "(SELECT x.value {} ORDER BY x.place LIMIT 1)",
-    "last": "(SELECT x.value {} ORDER BY x.place DESC LIMIT 1)",
+    "first": "(SELECT x.value {} ORDER BY x.place + 0 LIMIT 1)",
+    "last": "(SELECT x.value {} ORDER BY x.place + 0 DESC LIMIT 1)",
     "sum": "(SELECT sum(x.value) {})",
     "mean": "(SELECT avg(x.value) {})",
 }
@@ -77,12 +80,12 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
     config = row.config
     at_once = config.reward_default is None and config.aggregation == "first"
     value = _VALUE[config.aggregation].format(
-        f"FROM entries x WHERE {_OF_DECISION} AND x.kind = 'reward' AND x.time < d.due"
+        f"FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'reward' AND x.time + 0 < d.due"
     )
     found = store.rows(
         f"""WITH due AS (
             SELECT d.bandit, d.decision, d.time, d.holdout, d.arm, d.probability, coalesce(d.due,
-                (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND x.kind = 'activation')) AS due
+                (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'activation')) AS due
             FROM entries d
             WHERE d.bandit = ? AND d.kind = 'decision' AND d.time >= ? AND d.time < ? AND d.arm IS NOT NULL),
         valued AS MATERIALIZED (SELECT d.*, {value} AS value FROM due d),
@@ -114,8 +117,8 @@ def delays(store: Store, row: BanditRow, seen: Window, most: int = 2000) -> list
     """How late the first rewards of the newest decisions came; rewards told before their decision have 0."""
     found = store.rows(
         f"""SELECT d.time, coalesce(d.due,
-            (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND x.kind = 'activation')),
-            (SELECT min(x.time) FROM entries x WHERE {_OF_DECISION} AND x.kind = 'reward')
+            (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'activation')),
+            (SELECT min(x.time) FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'reward')
         FROM entries d WHERE d.bandit = ? AND d.kind = 'decision' AND d.time >= ? AND d.time < ?
             AND d.arm IS NOT NULL ORDER BY d.time DESC LIMIT {int(most)}""",
         (row.id, *seen),
