@@ -33,7 +33,7 @@ class Recent:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._kept: deque[_Counts] = deque([_Counts(time.monotonic(), {}, 0.0)])
+        self._kept: deque[_Counts] = deque([_Counts(time.monotonic() - self._age(), {}, 0.0)])
 
     def look(self) -> Counted:
         """What was counted since the last look that is long enough ago, or since the process began."""
@@ -51,6 +51,14 @@ class Recent:
                 limits = quantiles(self._edges, added, (0.5, 0.95, 0.99))
                 found.append(Latency(name, round(sum(added)), *limits))
         return Counted(now.at - before.at, found, round(now.refused - before.refused))
+
+    def _age(self) -> float:
+        """Seconds since the first request was counted."""
+        samples = (sample for metric in self._metrics.seconds.collect() for sample in metric.samples)
+        now = time.time()
+        return max(
+            (now - sample.value for sample in samples if sample.name.endswith("_created")), default=0.0
+        )
 
     def _read(self) -> _Counts:
         buckets: dict[str, list[tuple[float, float]]] = {}
