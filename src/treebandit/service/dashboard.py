@@ -31,6 +31,7 @@ _SAMPLE = 1500
 _BUCKETS = 36
 #: Seconds that an answer is kept at most.
 _STALE = 20.0
+_LONG_AGO = 900.0
 
 
 class Dashboards:
@@ -80,10 +81,12 @@ class Dashboards:
         return made
 
     def _made(self, row: BanditRow, span: str) -> DashboardAnswer:
-        latency, refused = self._recent.look()
+        counted = self._recent.look()
         missing = dict(self._runtime.missing)
+        # Where nobody has looked for long, what was refused may be long ago.
+        refused = counted.refused if counted.seconds < _LONG_AGO else 0
         made = dashboard(self._runtime.store, row, SPANS[span], refused=refused, missing=missing)
-        made.latency = latency
+        made.latency, made.latency_seconds = counted.latency, counted.seconds
         return made
 
 
@@ -139,9 +142,10 @@ def dashboard(
             Version(each.version, iso(time), each.rows, each.rebuilds, each.rebuild_seconds)
             for time, each in published
         ],
-        version=row.version,
+        version=max(row.version, published[0][1].version) if published else row.version,
         behind=max(0, row.place - published[0][1].learned) if published else row.place,
         latency=[],
+        latency_seconds=0.0,
         alerts=alerts(
             config=config,
             cells=cells,

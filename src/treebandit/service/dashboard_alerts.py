@@ -74,7 +74,7 @@ def _collapsed(cells: Sequence[Cell], buckets: int) -> Iterable[Alert]:
     for arm, own in sorted(by.items()):
         before = summed(c for c in own if c.bucket < starts[0])
         after = summed(c for c in own if c.bucket >= starts[1])
-        if min(before.count, after.count) >= _LEAST and before.mean > 0:
+        if min(before.size, after.size) >= _LEAST and before.mean > 0:
             error = math.hypot(before.error, after.error)
             if after.mean < before.mean / 2 and before.mean - after.mean > 5 * error:
                 says = f"The arm {arm} earns {number(after.mean)} per decision; before it was {number(before.mean)}."

@@ -80,7 +80,7 @@ class Version(msgspec.Struct):
 
 
 class Latency(msgspec.Struct):
-    """Seconds to answer of this process, in the last minutes: half of the requests, 95 and 99 % of them."""
+    """Seconds to answer of this process, counted over `latency_seconds`: half of the requests, 95 and 99 % of them."""
 
     operation: str
     requests: int
@@ -151,5 +151,6 @@ class DashboardAnswer(msgspec.Struct, kw_only=True):
     version: int
     behind: int
     latency: list[Latency]
+    latency_seconds: float
     alerts: list[Alert]
     others: OtherPolicies

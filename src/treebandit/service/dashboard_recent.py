@@ -20,6 +20,14 @@ class _Counts(NamedTuple):
     refused: float
 
 
+class Counted(NamedTuple):
+    """In so many seconds: latencies, and how many requests for decisions were refused as invalid."""
+
+    seconds: float
+    latency: list[Latency]
+    refused: int
+
+
 class Recent:
     """Remembers the counters now and then; tells what was added since a few minutes ago."""
 
@@ -27,8 +35,8 @@ class Recent:
         self._metrics = metrics
         self._kept: deque[_Counts] = deque([_Counts(time.monotonic(), {}, 0.0)])
 
-    def look(self) -> tuple[list[Latency], int]:
-        """Latencies, and how many decisions were refused as invalid."""
+    def look(self) -> Counted:
+        """What was counted since the last look that is long enough ago, or since the process began."""
         now = self._read()
         if now.at - self._kept[-1].at >= 5.0:
             self._kept.append(now)
@@ -42,7 +50,7 @@ class Recent:
             if sum(added) > 0:
                 limits = quantiles(self._edges, added, (0.5, 0.95, 0.99))
                 found.append(Latency(name, round(sum(added)), *limits))
-        return found, round(now.refused - before.refused)
+        return Counted(now.at - before.at, found, round(now.refused - before.refused))
 
     def _read(self) -> _Counts:
         buckets: dict[str, list[tuple[float, float]]] = {}

@@ -116,7 +116,7 @@ def deciding_features(seen: Sequence[Seen], most: int = 8) -> list[Feature]:
             continue
         shared = entropy + _entropy(groups) - _entropy(groups * count + arms)
         shared -= (kinds - 1) * (count - 1) / (2 * len(used))
-        if shared > 0:
+        if shared > 0.01 * entropy:
             found.append(Feature(name, float(min(1.0, shared / entropy))))
     return sorted(found, key=lambda each: (-each.share, each.feature))[:most]
 

@@ -22,22 +22,22 @@ ARMS = 8
 class Sums(NamedTuple):
     """Rewards: how many, their sum and that of their squares."""
 
-    count: int = 0
+    size: int = 0
     total: float = 0.0
     squares: float = 0.0
 
     @property
     def mean(self) -> float:
         """Their mean."""
-        return self.total / self.count
+        return self.total / self.size
 
     @property
     def error(self) -> float:
         """The standard error of the mean."""
-        if self.count < 2:
+        if self.size < 2:
             return math.inf
-        spread = max(0.0, self.squares - self.count * self.mean**2) / (self.count - 1)
-        return math.sqrt(spread / self.count)
+        spread = max(0.0, self.squares - self.size * self.mean**2) / (self.size - 1)
+        return math.sqrt(spread / self.size)
 
 
 def summed(cells: Iterable[Cell]) -> Sums:
@@ -52,28 +52,28 @@ def summed(cells: Iterable[Cell]) -> Sums:
 
 def mean(sums: Sums, *, least: int = 2) -> Mean:
     """A mean with its interval, where there are enough rewards for one."""
-    if not sums.count:
+    if not sums.size:
         return Mean(0)
-    if sums.count < least or not sums.error:  # a few equal ones do not mean that all are
-        return Mean(sums.count, sums.mean)
+    if sums.size < least or not sums.error:  # a few equal ones do not mean that all are
+        return Mean(sums.size, sums.mean)
     half = WIDTH * sums.error
-    return Mean(sums.count, sums.mean, sums.mean - half, sums.mean + half)
+    return Mean(sums.size, sums.mean, sums.mean - half, sums.mean + half)
 
 
 def headline(cells: Sequence[Cell], config: BanditConfig, awaiting: int) -> Headline:
     """Whether the policy earns more than the holdout, in words and numbers."""
     policy, holdout = summed(c for c in cells if not c.holdout), summed(c for c in cells if c.holdout)
     shown = mean(policy, least=LEAST), mean(holdout, least=LEAST)
-    nothing = Mean(policy.count + holdout.count)
+    nothing = Mean(policy.size + holdout.size)
     if not cells:
         says = "Send the first decision; this page then fills by itself."
         return Headline("no decisions", "No decisions yet", says, *shown, nothing)
     waits = f" {awaiting:,} more wait for their reward." if awaiting else ""
-    if not holdout.count and not config.holdout and not any(c.holdout for c in cells):
-        earns = f"The bandit earns {number(policy.mean)} per decision. " if policy.count else ""
+    if not holdout.size and not config.holdout and not any(c.holdout for c in cells):
+        earns = f"The bandit earns {number(policy.mean)} per decision. " if policy.size else ""
         says = f"{earns}Set a holdout share, such as 0.1, to see what it is worth.{waits}"
         return Headline("no holdout", "No holdout to compare with", says, *shown, nothing)
-    short = max(0, LEAST - policy.count), max(0, LEAST - holdout.count)
+    short = max(0, LEAST - policy.size), max(0, LEAST - holdout.size)
     if any(short):
         parts = [f"{n} of the {who}" for n, who in zip(short, ("bandit", "holdout"), strict=True) if n]
         says = f"{' and '.join(parts)} are missing until the two can be compared.{waits}"
@@ -81,7 +81,7 @@ def headline(cells: Sequence[Cell], config: BanditConfig, awaiting: int) -> Head
     difference = policy.mean - holdout.mean
     error = math.hypot(policy.error, holdout.error)
     low, high = difference - WIDTH * error, difference + WIDTH * error
-    found = Mean(policy.count + holdout.count, difference, low, high)
+    found = Mean(policy.size + holdout.size, difference, low, high)
     if low <= 0 <= high:
         missing = _missing(found.decisions, difference, error)
         needed = (
@@ -109,7 +109,8 @@ def _missing(count: int, difference: float, error: float) -> int | None:
     if needed > 1e9:
         return None
     digits = max(0, len(str(int(needed))) - 2)
-    return max(1, math.ceil(needed / 10**digits) * 10**digits)
+    unit = int(10**digits)
+    return max(1, math.ceil(needed / unit) * unit)
 
 
 def points(cells: Sequence[Cell], since: int, step: int, buckets: int) -> list[Point]:

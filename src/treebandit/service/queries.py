@@ -95,10 +95,19 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
         (row.id, *seen, row.closed_until, config.reward_default, seen.since, step),
     )
     return [
-        Cell(int(each[0]), bool(each[1]), each[2], each[3], each[4], *(float(one or 0) for one in each[5:7]),
-             each[7], float(each[8] or 0))
-        for each in found
-    ]  # fmt: skip
+        Cell(
+            bucket=int(bucket),
+            holdout=bool(holdout),
+            arm=arm,
+            decisions=decisions,
+            settled=settled,
+            total=float(total or 0),
+            squares=float(squares or 0),
+            answered=answered,
+            probability=float(probability or 0),
+        )
+        for bucket, holdout, arm, decisions, settled, total, squares, answered, probability in found
+    ]
 
 
 def delays(store: Store, row: BanditRow, seen: Window, most: int = 2000) -> list[Delay]:
