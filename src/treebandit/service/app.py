@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from treebandit.service import (
     api_bandits,
     api_decisions,
+    api_evaluations,
     api_health,
     api_log,
     api_models,
@@ -43,6 +44,7 @@ OPERATIONS: Sequence[Operation] = (
     *api_decisions.OPERATIONS,  # first, as routes are tried in this order
     *api_bandits.OPERATIONS,
     *api_log.OPERATIONS,
+    *api_evaluations.OPERATIONS,
     *api_models.OPERATIONS,
     *api_health.OPERATIONS,
     *personalizer.OPERATIONS,
