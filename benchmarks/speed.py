@@ -74,7 +74,7 @@ def scoring():
     booster = xgboost.train(parameters, xgboost.DMatrix(features, targets), 100)
     booster.set_param({"nthread": 1})
     assert np.abs(model.predict(features) - booster.predict(xgboost.DMatrix(features))).max() < 0.5
-    for rows, repeats, wanted in ((5651, 5, 2), (100, 100, None), (7, 400, None), (2, 800, 20)):
+    for rows, repeats, least in ((5651, 5, 2), (100, 100, None), (7, 400, None), (2, 800, 20)):
         part = np.ascontiguousarray(features[:rows])
         # Rows asked about again and again would be cached, and no longer walked as the library walks them.
         with mock.patch.object(leaf_cache, "FEWEST_ROWS", 10**9):
@@ -83,7 +83,7 @@ def scoring():
                 lambda part=part: booster.inplace_predict(part),
                 repeats,
             )
-        goal = f"at least {wanted}" if wanted else ""
+        goal = f"at least {least}" if least else ""
         yield (
             f"`estimate` of {rows:,} rows (mean, variance, count), XGBoost `inplace_predict` / ours",
             f"{theirs / ours:.1f} ({theirs * 1e6:,.0f} / {ours * 1e6:,.0f} µs)",
@@ -351,11 +351,11 @@ def main():
     parts = [*PARTS, *(ON_ROADS if os.environ.get("TREEBANDIT_ROADS") else ())]
     if arguments.only:
         parts = [part for part in (*PARTS, *LONG, *ON_ROADS) if part.__name__ == arguments.only]
-    lines = ["| what | measured | asked for |", "| --- | --- | --- |"]
+    lines = ["| what | measured | limit |", "| --- | --- | --- |"]
     print("\n".join(lines))
     for part in parts:
-        for what, measured, wanted in part():
-            lines.append(f"| {what} | {measured} | {wanted} |")
+        for what, measured, limit in part():
+            lines.append(f"| {what} | {measured} | {limit} |")
             print(lines[-1], flush=True)
     if arguments.write:
         import numba

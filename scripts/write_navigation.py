@@ -1,4 +1,9 @@
-"""Figures, maps and tables of the navigation studies -> docs/results/navigation/; the page has the commands."""
+"""docs/results/runs/navigation.csv -> tables and figures in docs/results/navigation/; maps from the records too.
+
+    python scripts/write_navigation.py [results/navigation]
+
+Maps need the records themselves and the road network (TREEBANDIT_ROADS); without a folder the maps stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,13 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from treebandit.experiments.records import load_records
-from treebandit.reports import read_results, write_figures
+from treebandit.environments.navigation import INSTANCES
+from treebandit.reports import Results, read_results, read_run_table, write_figures
 from treebandit.reports.palette import in_order
+from treebandit.reports.routes import reference_routes
 from treebandit.reports.tables import plus_minus
 
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
 #: Rounds after which the tables show the regret; and those before the last stretch.
 STAGES = {100: "after 100 rounds", 500: "500", 2000: "2,000"}
 LATE = 1500
@@ -23,14 +30,14 @@ INTRODUCTION = """# Navigation, in numbers
 
 ```
 export TREEBANDIT_ROADS=FOLDER
-treebandit run paper-navigation --into results/navigation --seeds 5
+treebandit run paper-navigation --into results/navigation
 treebandit run navigation-random --into results/navigation
-treebandit run paper-navigation-slow --into results/navigation-slow --seeds 1
-python scripts/write_navigation.py results/navigation results/navigation-slow docs/results/navigation
+treebandit run paper-navigation-slow --into results/navigation
+python scripts/write_runs.py results/navigation
+python scripts/write_navigation.py results/navigation
 ```
 
-TreeBootstrap-DT was played with fewer seeds (`--only-agent TreeBootstrap-DT --seeds 3`). What it says:
-[navigation](../../navigation.md).
+What it says: [navigation](../../navigation.md).
 
 ![Regret so far](regret-curves.svg)
 
@@ -38,33 +45,50 @@ TreeBootstrap-DT was played with fewer seeds (`--only-agent TreeBootstrap-DT --s
 
 ![Roads driven on instance 2](map-navigation-2.svg)
 
+![Roads driven on instance 1 in a single run](map-one-run-navigation-1.svg)
+
 ![Regret of each pair](regret-by-problem.svg)
 
 ![Where the time of a round goes](time-per-round.svg)
 """
 
 
-def main(source: Path, slow: Path, target: Path) -> None:
-    """Write two sets of figures (the two instances, all problems) and one page of tables."""
+def main(records: Path | None) -> None:
+    """Write two sets of figures (the two instances, all problems), one page of tables, and the maps."""
+    target = RESULTS / "navigation"
     target.mkdir(parents=True, exist_ok=True)
-    results = read_results(source)
+    results = read_run_table(RESULTS / "runs" / "navigation.csv")
     instances = pl.col("environment").str.starts_with("navigation-")
-    parts = {
-        ("regret-curves", "map-navigation-1", "map-navigation-2", "time-per-round"): results.runs.filter(
-            instances
-        ),
-        ("regret-by-problem",): results.runs.filter(
-            ~instances | pl.col("agent").is_in(random_agents(results.runs))
-        ),
-    }
-    for names, runs in parts.items():
-        with TemporaryDirectory() as folder:
-            write_figures(replace(results, runs=runs, plan=results.plan.clear()), folder)
-            for name in names:
-                shutil.copyfile(Path(folder) / f"{name}.svg", target / f"{name}.svg")
-    regret = pl.concat([regret_after(source), regret_after(slow)])
-    lines = [INTRODUCTION, *instance_tables(regret), *pair_table(regret)]
+    pairs = ~instances | pl.col("agent").is_in(random_agents(results.runs))
+    copy_figures(replace(results, runs=results.runs.filter(instances)), ("regret-curves", "time-per-round"))
+    copy_figures(replace(results, runs=results.runs.filter(pairs)), ("regret-by-problem",))
+    if records is not None:
+        recorded = read_results(records)
+        recorded = replace(recorded, runs=recorded.runs.filter(instances), plan=recorded.plan.clear())
+        names = (f"{kind}-navigation-{place}" for kind in ("map", "map-one-run") for place in (1, 2))
+        copy_figures(recorded, tuple(names))
+    regret = regret_after(results)
+    lines = [INTRODUCTION, *reference_lines(results), *instance_tables(regret), *pair_table(regret)]
     (target / "tables.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def copy_figures(results: Results, names: tuple[str, ...]) -> None:
+    """Draw all figures and keep those of these names that there are."""
+    with TemporaryDirectory() as folder:
+        write_figures(results, folder)
+        for name in names:
+            if (drawn := Path(folder) / f"{name}.svg").is_file():
+                shutil.copyfile(drawn, RESULTS / "navigation" / f"{name}.svg")
+
+
+def reference_lines(results: Results) -> list[str]:
+    """What drivers lose who learn nothing."""
+    found = {name: routes for name, routes in reference_routes(results).items() if name in INSTANCES}
+    lines = [
+        f"- {name}: " + ", ".join(f"{route.name} {route.regret:.1f} s a round" for route in routes)
+        for name, routes in found.items()
+    ]
+    return ["## Drivers who always take one route", "", *lines, ""] if lines else []
 
 
 def random_agents(runs: pl.DataFrame) -> list[str]:
@@ -72,16 +96,12 @@ def random_agents(runs: pl.DataFrame) -> list[str]:
     return runs.filter(pl.col("environment").str.starts_with("pair-"))["agent"].unique().to_list()
 
 
-def regret_after(folder: Path) -> pl.DataFrame:
+def regret_after(results: Results) -> pl.DataFrame:
     """Regret so far of every run: agent, environment, seed, stage, regret."""
-    runs, rounds = load_records(folder)
-    wanted = runs.filter("planned").select("run_id", "agent", "environment", "seed")
-    so_far = rounds.select(
-        "run_id",
-        (pl.col("round") - pl.col("round").min() + 1).over("run_id").alias("stage"),
-        pl.col("regret").cum_sum().over("run_id"),
-    )
-    return wanted.join(so_far.filter(pl.col("stage").is_in([*STAGES, LATE])), on="run_id").drop("run_id")
+    assert results.curve is not None
+    so_far = results.curve.rename({"round": "stage", "cumulative": "regret"})
+    runs = results.runs.select("run_id", "agent", "environment", "seed")
+    return runs.join(so_far.filter(pl.col("stage").is_in([*STAGES, LATE])), on="run_id").drop("run_id")
 
 
 def instance_tables(regret: pl.DataFrame) -> list[str]:
@@ -121,12 +141,13 @@ def pair_table(regret: pl.DataFrame) -> list[str]:
     """A row per random pair, and how often each agent had the least regret there."""
     part = regret.filter(pl.col("environment").str.starts_with("pair-") & (pl.col("stage") == 2000))
     agents = in_order(part["agent"].unique().to_list())
-    wide = part.pivot(on="agent", index="environment", values="regret").sort("environment").drop_nulls()
+    wide = part.pivot(on="agent", index="environment", values="regret", aggregate_function="mean")
+    wide = wide.sort("environment").drop_nulls()
     least = wide.select(pl.concat_list(agents).list.arg_min()).to_series()
     lines = [
         f"## {wide.height} random pairs",
         "",
-        "Thousand seconds of regret after 2,000 rounds, one seed each.",
+        "Thousand seconds of regret after 2,000 rounds, mean of the seeds.",
         "",
         "| pair | " + " | ".join(agents) + " |",
         "| --- " * (1 + len(agents)) + "|",
@@ -146,4 +167,4 @@ def pair_table(regret: pl.DataFrame) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(*(Path(argument) for argument in sys.argv[1:4]))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -1,6 +1,6 @@
-"""Figures and tables of the sensitivity studies: results/sensitivity/NAME -> docs/results/sensitivity/.
+"""Figures and tables of the sensitivity studies: docs/results/runs/sensitivity-NAME.csv -> docs/results/sensitivity/.
 
-For each NAME: treebandit run sensitivity-NAME --into results/sensitivity/NAME
+For each NAME: treebandit run sensitivity-NAME --into results/sensitivity/NAME, then scripts/write_runs.py.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from treebandit.experiments import load_study
-from treebandit.reports import read_results, summarise, write_figures
+from treebandit.reports import read_run_table, summarise, write_figures
 from treebandit.reports.frames import value_axis
 from treebandit.reports.palette import in_order
 from treebandit.reports.tables import count_seeds, plus_minus
 
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
 NAMES = (
     "delay",
     "depth",
@@ -32,12 +33,13 @@ NAMES = (
 
 
 def main(source: Path, target: Path) -> None:
-    """Write a figure for every folder of results, and one page with all tables."""
+    """Write a figure for every table of runs, and one page with all tables."""
     parts = []
     for name in NAMES:
-        if not (source / name).is_dir():
+        file = source / f"sensitivity-{name}.csv"
+        if not file.is_file():
             continue
-        results = read_results(source / name)
+        results = read_run_table(file)
         with TemporaryDirectory() as folder:
             (figure,) = (path for path in write_figures(results, folder) if path.suffix == ".svg")
             shutil.copyfile(figure, target / f"{name}.svg")
@@ -66,4 +68,4 @@ def tables(summary: pl.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*(map(Path, sys.argv[1:3]) if len(sys.argv) > 2 else (RESULTS / "runs", RESULTS / "sensitivity")))

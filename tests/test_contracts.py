@@ -21,10 +21,11 @@ AGENTS = {
         {"trees": HistogramForest(n_trees=10), "arm_encoding": "one_hot", "prior_rows": 1.0, "linear": False},
     ],
     "BanditForest": [{"n_trees": 10}],
+    "EnsembleSampling": [{}, {"members": 3, "rebuild": "every 7"}],
     "EpsilonGreedy": [{}, {"agent": LinUCB(), "epsilon": 0.5}],
     "LinTS": [{}, {"shared": True}],
     "LinUCB": [{}, {"shared": True}],
-    "NeuralTS": [{"hidden": [8], "epochs": 2}],
+    "NeuralTS": [{"hidden": [8], "epochs": 2}, {"hidden": [8], "epochs": 2, "features": "unit"}],
     "NeuralUCB": [{"hidden": [8], "epochs": 2}],
     "TETS": [
         {"trees": BOOSTED},
@@ -77,6 +78,7 @@ ENVIRONMENTS = {
 
 #: Arguments of a learner, and the contracts that it does not promise.
 LEARNERS = {
+    "CrossValidatedTrees": [({}, ()), ({"trees": BOOSTED, "folds": 2}, ())],
     "DecisionTreeTrees": [({}, ("counts",)), ({"min_samples_leaf": 2, "max_depth": 3}, ())],
     "ExtraTrees": [({"n_trees": 13}, ()), ({"n_trees": 5, "bootstrap": True, "max_features": 1}, ())],
     "HistogramForest": [

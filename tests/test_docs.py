@@ -20,6 +20,7 @@ COMMANDS = (
     ("data",),
     ("roads",),
     ("roads", "record"),
+    ("roads", "lust"),
     ("serve",),
     ("keys",),
     ("keys", "add"),

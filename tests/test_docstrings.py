@@ -18,7 +18,7 @@ PUBLIC = {
     for name in names.split()
 }
 #: Names of values and types, which have no docstring of their own.
-VALUES = {"core.Oracle", "datasets.catalogue.CATALOGUE"}
+VALUES = {"core.Oracle", "datasets.catalogue.CATALOGUE", "evaluation.estimators.ESTIMATORS"}
 
 
 def look_up(name):

@@ -103,6 +103,17 @@ def test_every_error_is_in_the_tree_of_the_docstring_and_exported():
         assert issubclass(getattr(errors, name), errors.TreebanditError)
 
 
+def test_no_public_name_is_that_of_a_module_beside_it():
+    """Python would set the module in place of the object as soon as somebody imports it."""
+    for package in (None, *registry._APART):
+        name = "treebandit" + (f".{package}" if package else "")
+        folder = Path(treebandit.__file__).parent / (package or "")
+        modules = {
+            path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+        }
+        assert not modules & set(registry.public_names(name))
+
+
 def test_no_module_is_longer_than_400_lines():
     long = {p.name: n for p in source_files() if (n := len(p.read_text().splitlines())) > 400}
     assert not long

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -62,6 +63,7 @@ def write_pages(app: Sphinx, config: object) -> None:
     index += [f"   {package}" for package in order]
     (target / "index.rst").write_text("\n".join(index) + "\n", encoding="utf-8")
     (target.parent / "errors.rst").write_text(error_page(), encoding="utf-8")
+    (target.parent / "http.rst").write_text(http_page(), encoding="utf-8")
 
 
 def error_page() -> str:
@@ -77,6 +79,42 @@ def error_page() -> str:
     for name in errors.__all__:
         lines += [f".. autoexception:: {name}", "   :show-inheritance:", ""]
     return "\n".join(lines)
+
+
+def http_page() -> str:
+    """Every operation of the service, from the document that it serves at /openapi.json."""
+    from treebandit.service.app import OPERATIONS
+    from treebandit.service.openapi import document
+
+    described = document(OPERATIONS)
+    lines = [
+        "HTTP API",
+        "========",
+        "",
+        "Made from the OpenAPI document, which a running service shows at ``/docs`` and",
+    ]
+    lines += ["serves at ``/openapi.json``. How to use it: :doc:`/service`.", ""]
+    for path, methods in described["paths"].items():
+        for method, each in methods.items():
+            title = f"``{method.upper()} {path}``"
+            lines += [title, "-" * len(title), "", each["summary"].rstrip(".") + ".", ""]
+            named = [one for one in each.get("parameters", ()) if one.get("description")]
+            lines += [f"- ``{one['name']}`` ({one['in']}): {one['description']}" for one in named]
+            lines += ["", *_body(each, described), f"Answers: {', '.join(sorted(each['responses']))}.", ""]
+    return "\n".join(lines)
+
+
+def _body(operation: dict[str, Any], described: dict[str, Any]) -> list[str]:
+    """The members of the JSON object that an operation takes."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    schema = described["components"]["schemas"].get(name, {})
+    members = schema.get("properties", {})
+    if not members:
+        return []
+    needed = set(schema.get("required", ()))
+    told = ", ".join(f"``{member}``{' (required)' if member in needed else ''}" for member in members)
+    return [f"Takes a JSON object with {told}.", ""]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -9,7 +9,7 @@ one model for all edges, so that a street never driven is estimated from others 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from treebandit import TETS, HistogramBoosting, ShortestPath
+from treebandit import TETS, ShortestPath, XGBoostTrees
 
 random = np.random.default_rng(0)
 SIDE = 8
@@ -33,7 +33,7 @@ def minutes(hour):
 # widely.
 
 path_finder = ShortestPath(starts, ends, source=(0, 0), target=(SIDE - 1, SIDE - 1))
-agent = TETS(HistogramBoosting(n_trees=50, max_depth=4), random_start="rounds", random_rounds=5, seed=0)
+agent = TETS(XGBoostTrees(n_trees=50, max_depth=4), random_start="rounds", random_rounds=5, seed=0)
 lost = []
 for _ in range(200):
     hour = random.uniform(6, 18)

@@ -1,6 +1,7 @@
 from treebandit.agents.bandit_forest import BanditForest as BanditForest
 from treebandit.agents.base import BaseAgent as BaseAgent
 from treebandit.agents.default import Bandit as Bandit
+from treebandit.agents.ensemble_sampling import EnsembleSampling as EnsembleSampling
 from treebandit.agents.linear import LinTS as LinTS
 from treebandit.agents.linear import LinUCB as LinUCB
 from treebandit.agents.neural import NeuralTS as NeuralTS
@@ -36,6 +37,7 @@ from treebandit.saving import load as load
 from treebandit.service.client import AsyncClient as AsyncClient
 from treebandit.service.client import Client as Client
 from treebandit.service.client import Decided as Decided
+from treebandit.trees.cross_validated import CrossValidatedTrees as CrossValidatedTrees
 from treebandit.trees.forest import Forest as Forest
 from treebandit.trees.forest import TreeLearner as TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest as HistogramForest

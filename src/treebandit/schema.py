@@ -161,3 +161,10 @@ def _fits(shape: tuple[int, ...], wanted: Shape) -> bool:
 def _words(shape: Shape) -> str:
     inner = ", ".join("any" if length is None else str(length) for length in shape)
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+def plain(value: Any) -> Any:
+    """Random states of some generators hold arrays and numpy numbers; JSON does not."""
+    if isinstance(value, dict):
+        return {key: plain(member) for key, member in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

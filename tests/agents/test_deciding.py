@@ -1,7 +1,9 @@
 """`decide`, `decide_many`, `probabilities`, and learning from decisions."""
 
+import json
 import pickle
 import threading
+import zipfile
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -257,6 +259,18 @@ def test_decisions_over_candidates_are_learned_as_candidates():
     assert agent.model.history.contexts.any()
 
 
+def test_decisions_over_candidates_with_more_and_more_categories():
+    def offered(*categories):
+        rows = Candidates(np.ones((2, 2), np.float32), np.array([0, 1]), Columns(categories))
+        return LinUCB(seed=0).decide(rows)
+
+    agent = Bandit(seed=0)
+    agent.learn([offered(2, 9), offered(5, 3)], [1.0, 2.0])
+    assert agent._inputs.columns.categories == (5, 9)
+    with pytest.raises(InputError, match="different columns in one list"):
+        agent.learn([offered(2, 9), offered(0, 3)], [1.0, 2.0])
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -468,3 +482,21 @@ def test_exact_bootstraps_need_their_rows(tmp_path):
     with pytest.raises(ParameterError, match="history is 0"):
         agent.save(tmp_path / "small", history=0)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["Bandit", "TETS-RF", "NeuralTS", "TreeBootstrap-replicates"])
+@pytest.mark.parametrize("history", [True, False])
+def test_a_file_that_lies_about_its_history_is_refused(name, history, tmp_path):
+    agent, path = taught(name), tmp_path / "agent"
+    agent.save(path, history=history)
+    with zipfile.ZipFile(path) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    document = json.loads(members["agent.json"])
+    assert document["state"]["decide_only"] is not history
+    document["state"]["decide_only"] = history
+    members["agent.json"] = json.dumps(document).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for each, content in members.items():
+            archive.writestr(each, content)
+    with pytest.raises(SavedFileError, match="only decides, or missing from one that learns"):
+        treebandit.load(path)

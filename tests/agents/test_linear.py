@@ -167,3 +167,18 @@ def test_a_wide_table_costs_what_its_rows_have():
 def test_mushrooms_are_learned_in_a_thousand_rounds():
     environment, agent = Classification("mushroom", seed=0), LinUCB(exploration=0.1, seed=0)
     assert sum(play_round(agent, environment)[1].regret for _ in range(1000)) < 60
+
+
+@pytest.mark.parametrize("agent", [LinUCB, LinTS])
+@pytest.mark.parametrize("features", ["raw", "unit"])
+def test_plain_rows_keep_the_contracts_but_for_units(agent, features):
+    check_agent(agent(features=features, standardise=False, seed=0), skip=["reward_units"])
+
+
+def test_plain_rows_need_regressions_per_arm_on_rewards_as_they_are():
+    with pytest.raises(ParameterError, match="standardise=False"):
+        LinUCB(features="unit")
+    with pytest.raises(ParameterError, match="shared=False"):
+        LinUCB(features="raw", standardise=False, shared=True)
+    with pytest.raises(ParameterError, match="features is 'other'"):
+        LinUCB(features="other")

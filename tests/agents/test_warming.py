@@ -34,6 +34,8 @@ for t in range(40):
     frame = pd.DataFrame({"x": X[t : t + 3, 0], "kind": ["a", "b", None]})
     frames.choose(frame)
     frames.learn(frame[:1], [float(t % 2)])
+    for agent, rows, arms in ((named, X[t], ["a", "b", "c"]), (described, X[t : t + 4], None), (named, X[t], ["a"])):
+        agent.learn(agent.decide(rows, arms=arms), 1.0)
 for _ in range(12):
     named.choose(X, arms=["a"] * 300)
 named.learn(X, X[:, 0], arms=["a", "b", "c"] * 100)
@@ -44,6 +46,7 @@ again.estimate(X[:3], arms=["a", "b", "c"])
 again.estimate(X, arms=["a"] * 300)
 again.learn(X[0], 1.0, arms=["a"])
 again.choose(X[0], arms=["a", "b"])
+again.decide(X, arms=["a"] * 300)
 late = {k.py_func.__name__: k.signatures for k in kernels() if len(k.signatures) > before.get(k, 0)}
 print(late or "nothing")
 """

@@ -166,3 +166,12 @@ def test_wrong_choices_leave_the_round_open():
     environment.pull([2])
     with pytest.raises(RoundError, match="call observe"):
         environment.pull([2])
+
+
+def test_decimals_are_cut_off_towards_zero():
+    plain, cut, tenths = (Classification("magic", decimals=d, seed=0) for d in (None, 0, 1))
+    rows = plain.observe().candidates.contexts
+    np.testing.assert_array_equal(cut.observe().candidates.contexts, np.trunc(rows))
+    np.testing.assert_allclose(tenths.observe().candidates.contexts, np.trunc(rows * 10.0) / 10.0, atol=1e-5)
+    with pytest.raises(ParameterError, match="decimals is -1"):
+        Classification("magic", decimals=-1)

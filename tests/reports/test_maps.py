@@ -9,7 +9,7 @@ from reports.driven import drive
 
 from treebandit.reports.charts import Style
 from treebandit.reports.figures import write_figures
-from treebandit.reports.maps import LEVELS, WIDTH, View, map_figure
+from treebandit.reports.maps import LEVELS, WIDTH, View, map_figure, one_run_figure
 from treebandit.reports.page import write_page
 from treebandit.reports.palette import looks
 from treebandit.reports.summary import read_results
@@ -133,3 +133,21 @@ def test_pointing_at_an_edge_describes_it_and_a_hidden_agent_has_no_map(folder, 
         browser.wait_for("document.querySelector('[data-owner=Uniform]').hidden")
         assert not browser.evaluate("document.querySelector('[data-owner=LinUCB]').hidden")
         assert browser.complaints() == []
+
+
+def test_one_run_is_drawn_of_the_papers_agents_alone(town):
+    style = Style(looks(drive.agent for drive in town.drives), {}, page=False)
+    figure = one_run_figure(town, style)
+    assert figure.agents == (None, "LinUCB")
+    assert figure.name == "map-one-run-small-town"
+    assert [drive.seeds for drive in town.one_run] == [1, 1]
+    both = town.drives[0].times
+    assert (town.one_run[0].times <= both).all()
+    assert town.one_run[0].times.sum() < both.sum()
+
+
+def test_regret_curves_show_the_fixed_routes(folder, tmp_path):
+    write_figures(folder, tmp_path)
+    drawn = (tmp_path / "regret-curves.svg").read_text(encoding="utf-8")
+    assert "free-flow route" in drawn
+    assert (tmp_path / "map-one-run-small-town.svg").is_file()

@@ -5,14 +5,16 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 from reports.invented import make_record, plan_row, spec_of, write_paper_like
 
+from treebandit.datasets.roads import ABOUT
 from treebandit.experiments.records import load_runs, merge_plan, write_record
 from treebandit.experiments.study_file import load_study
 from treebandit.reports.page import page
-from treebandit.reports.provenance import played_studies, provenance_rows
+from treebandit.reports.provenance import about_data, played_studies, provenance_rows
 from treebandit.reports.summary import Results, read_results
 
 
@@ -94,3 +96,16 @@ def test_provenance_names_each_different_value_and_stops_at_a_few(tmp_path):
     assert rows["packages"] == [*(f"numpy {place}" for place in range(6)), "and 2 more"]
     assert rows["odd"] == ["1, a None"]
     assert rows["runs"] == ["8 of 8"]
+
+
+def test_the_page_says_what_the_roads_of_luxembourg_are(tmp_path):
+    (checksum, sentence), *_ = ABOUT.items()
+    spec = spec_of("A", "navigation-1", 0, 40)
+    spec["environment"]["sha256"] = checksum
+    write_record(make_record(spec, np.zeros(40)), tmp_path)
+    merge_plan(tmp_path, [plan_row(spec)])
+    assert about_data(read_results(tmp_path)) == [sentence]
+    other = spec_of("A", "elsewhere", 0, 40)
+    write_record(make_record(other, np.zeros(40)), tmp_path / "other")
+    merge_plan(tmp_path / "other", [plan_row(other)])
+    assert about_data(read_results(tmp_path / "other")) == []

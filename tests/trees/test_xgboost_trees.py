@@ -6,11 +6,16 @@ from trees.library import assert_same_leaves, assert_same_predictions, depths, f
 from treebandit.errors import ParameterError
 from treebandit.trees import XGBoostTrees
 
+#: The default of the library; said aloud, rows too few to split are fitted by it too.
+FITTED = {"subsample": 1.0}
+
 
 @settings(deadline=None, max_examples=60)
 @given(tables(), tree_numbers, depths)
 def test_leaves_and_predictions_are_the_librarys(table, n_trees, max_depth):
-    fitted = fit(XGBoostTrees(n_trees=n_trees, max_depth=max_depth), table.features, table.targets)
+    fitted = fit(
+        XGBoostTrees(n_trees=n_trees, max_depth=max_depth, options=FITTED), table.features, table.targets
+    )
     assert fitted.forest.n_trees == n_trees
     for rows in (table.features, table.others):
         assert_same_leaves(fitted, rows)
@@ -77,3 +82,17 @@ def test_options_that_the_library_refuses_are_told_in_our_words():
     trees = XGBoostTrees(n_trees=2, options={"max_bin": -1})
     with pytest.raises(ParameterError, match="cannot grow XGBoostTrees.*max_bin"):
         trees.fit(np.ones((9, 1), np.float32), np.arange(9.0), seed=0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("options", [{}, {"base_score": 0.5}, {"lambda": 3.0}])
+def test_rows_too_few_to_split_give_what_the_library_gives(n, options):
+    random = np.random.default_rng(n)
+    features, targets = random.normal(size=(n, 4)).astype(np.float32), random.normal(-20.0, 3.0, n)
+    # subsample=1 is the library's default; said aloud, it is not written down but fitted.
+    ours, library = (XGBoostTrees(options=each) for each in (options, {**options, "subsample": 1.0}))
+    written, fitted = (learner.fit(features, targets, seed=0) for learner in (ours, library))
+    np.testing.assert_allclose(written.base, fitted.base, rtol=1e-6)
+    np.testing.assert_allclose(written.values[:-1], fitted.values[:-1], rtol=1e-3, atol=1e-5)
+    query = random.normal(size=(5, 4)).astype(np.float32)
+    np.testing.assert_allclose(written.predict(query), fitted.predict(query), rtol=1e-5)

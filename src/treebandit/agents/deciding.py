@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.core import Candidates, Decision, Floats, Indices, Oracle
-from treebandit.errors import ArmsError, InputError, ParameterError, ShapeError
+from treebandit.core import Candidates, Columns, Decision, Floats, Indices, Oracle
+from treebandit.errors import ArmsError, DecideOnlyError, InputError, ParameterError, ShapeError
 from treebandit.features.arm_index import plain_labels
 from treebandit.features.given import Given, copy_of, joined
 from treebandit.features.values import shown
@@ -34,6 +34,14 @@ class Settings:
     floor: float
 
     def __post_init__(self) -> None:
+        # Checked at every decision: what most callers give takes the short way.
+        if (
+            type(self.draws) is int
+            and self.draws > 0
+            and type(self.floor) is float
+            and 0.0 <= self.floor <= 1.0
+        ):
+            return
         check_number("draws", self.draws, least=1, whole=True)
         check_number("floor", self.floor, least=0.0, most=1.0)
 
@@ -61,7 +69,7 @@ class Offer:
     @classmethod
     def of(cls, contexts: Any, arms: Any, candidates: Candidates, name: str | None) -> Offer:
         """The offer of what a caller gave, checked and encoded before."""
-        decision_id = uuid.uuid4().hex if name is None else name
+        decision_id = _new_id() if name is None else name
         if isinstance(contexts, Candidates):
             own = None if candidates.arms is None else candidates.arms.copy()
             copied = Candidates(candidates.contexts.copy(), own, candidates.columns)
@@ -78,7 +86,7 @@ class Offer:
         """One offer per row of the contexts, over the same arms."""
         names, labels, kept = checked_ids(ids, len(offered)), tuple(plain_labels(arms)), copy_of(contexts)
         return [
-            cls(candidates, labels, Given(kept, row), names[row] or uuid.uuid4().hex)
+            cls(candidates, labels, Given(kept, row), names[row] or _new_id())
             for row, candidates in enumerate(offered)
         ]
 
@@ -98,6 +106,13 @@ class Offer:
         for array in (decision.rows, decision.probabilities, decision.scores):
             array.setflags(write=False)
         return decision
+
+
+def _new_id() -> str:
+    """32 random hexadecimal digits, those of a UUID of version 4."""
+    bits = int.from_bytes(os.urandom(16), "big")
+    bits = bits & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
+    return f"{bits:032x}"
 
 
 def check_id(given: Any) -> None:
@@ -180,12 +195,32 @@ def _joined_candidates(parts: list[Candidates]) -> Candidates:
     """Rows of several candidates as one; their columns may differ in the number of categories seen."""
     if len(parts) == 1:
         return parts[0]
-    if len({len(part.columns) for part in parts}) > 1 or len({part.arms is None for part in parts}) > 1:
+    kinds = {tuple(count > 0 for count in part.columns.categories) for part in parts}
+    if len(kinds) > 1 or len({part.arms is None for part in parts}) > 1:
         raise InputError("decisions over different columns in one list; learn them apart")
-    columns = max((part.columns for part in parts), key=lambda columns: columns.categories)
+    counts = zip(*(part.columns.categories for part in parts), strict=True)
+    columns = Columns(tuple(max(each) for each in counts), parts[0].columns.names)
     arms: list[Indices] = [part.arms for part in parts if part.arms is not None]
     contexts = np.concatenate([part.contexts for part in parts])
     return Candidates(contexts, np.concatenate(arms) if arms else None, columns)
+
+
+def refuse_learning(decide_only: bool) -> None:
+    """Raise where an agent was saved without its history."""
+    if decide_only:
+        raise DecideOnlyError(
+            "this agent was saved without its history (history=False), to decide only; learn with the agent that "
+            "saved it, and save that again"
+        )
+
+
+def in_turn(agent: Any, settings: Settings, offers: list[Offer], first: Candidates) -> list[Decision]:
+    """Decisions one after the other, each a round of its own; the round of the first has begun."""
+    made = [agent._decision(settings, offers[0], first)]
+    for offer in offers[1:]:
+        agent.clock += 1
+        made.append(agent._decision(settings, offer, offer.candidates))
+    return made
 
 
 @lru_cache(maxsize=256)

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
+from treebandit.errors import ParameterError
+from treebandit.features.plain_rows import ROW_FORMS, RowForm
+from treebandit.models.plain_ridge import PlainRidge
 from treebandit.models.ridge import Ridge, SharedRidge
-from treebandit.parameters import check_flag, check_number
+from treebandit.parameters import check_choice, check_flag, check_number
 from treebandit.policies import UCB, Policy, Thompson
 
 _SMALLEST_RIDGE = 1e-8
@@ -23,20 +26,36 @@ class _LinearAgent(ModelAgent):
         has a level of its own (a hybrid model): what one arm teaches helps the others.
     standardise: rewards are standardised by those learned so far, so that choices do not depend on their unit. False,
         as in the papers: they are taken as they are, with ν and a prior around 0 in their unit.
+    features: 'scaled', as above; 'raw', numbers and the codes of categories as they are and no intercept; 'unit', the
+        same with each row divided by its length, as in the code of Zhang et al. (2021). Both are for comparison: they
+        need standardise=False, shared=False and new_columns=False.
     """
 
     exploration: float = 0.5
     ridge: float = 1.0
     shared: bool = False
     standardise: bool = True
+    features: RowForm = "scaled"
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, Ridge | SharedRidge, Policy]:
+    def _parts(self) -> tuple[RandomStart, Ridge | SharedRidge | PlainRidge, Policy]:
         check_number("ridge", self.ridge, least=_SMALLEST_RIDGE)
         check_flag("shared", self.shared)
         check_flag("standardise", self.standardise)
-        model = SharedRidge if self.shared else Ridge
-        return RandomStart(0, "rounds"), model(self.ridge, standardise=self.standardise), self._exploring()
+        return RandomStart(0, "rounds"), self._model(), self._exploring()
+
+    def _model(self) -> Ridge | SharedRidge | PlainRidge:
+        check_choice("features", self.features, ROW_FORMS)
+        if self.features == "scaled":
+            kind = SharedRidge if self.shared else Ridge
+            return kind(self.ridge, standardise=self.standardise)
+        if self.shared or self.standardise or self.new_columns:
+            raise ParameterError(
+                f"features={self.features!r} with shared={self.shared}, standardise={self.standardise} and "
+                f"new_columns={self.new_columns}; such rows are for regressions per arm on rewards as they are, whose "
+                "columns stay the same: give shared=False, standardise=False and new_columns=False"
+            )
+        return PlainRidge(self.ridge, unit=self.features == "unit")
 
     def _exploring(self) -> Policy:
         raise NotImplementedError

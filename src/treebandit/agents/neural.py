@@ -10,6 +10,7 @@ from typing import Literal
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
+from treebandit.features.plain_rows import RowForm
 from treebandit.models.neural_model import NetworkSettings, NeuralModel
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.policies.policy import check_exploration
@@ -31,6 +32,8 @@ class _NeuralAgent(ModelAgent):
     matrix: 'diagonal' keeps the diagonal of U only, 'full' all of it (small networks).
     standardise: give the network rewards of mean 0 and standard deviation 1, so that s is in standard deviations of the
         rewards seen; False, the rewards as they are.
+    features: 'scaled', numbers standardised and categories one-hot; 'unit', for comparison, numbers and codes as they
+        are, each row divided by its length, as in the code of Zhang et al. (2021).
     """
 
     exploration: float = 1e-3
@@ -46,6 +49,7 @@ class _NeuralAgent(ModelAgent):
     early_stopping: bool = False
     matrix: Literal["diagonal", "full"] = "diagonal"
     standardise: bool = True
+    features: RowForm = "scaled"
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, NeuralModel, Policy]:
@@ -67,6 +71,7 @@ class _NeuralAgent(ModelAgent):
             early_stopping=self.early_stopping,
             matrix=self.matrix,
             standardise=self.standardise,
+            features=self.features,
         )
         check_exploration(self.exploration)
         model = NeuralModel(settings, int(self._random.integers(2**62)))

@@ -21,7 +21,7 @@ _MANY, _REPEATS = 300, 20
 
 
 def warm_up(agent: BaseAgent | None = None) -> None:
-    """Compile all that an agent needs to choose, learn, rebuild, estimate, save and load.
+    """Compile all that an agent needs to choose, decide, learn, rebuild, estimate, save and load.
 
     Compiled code is kept on disk, for this process and later ones. The work is done on fresh agents with the same
     arguments: yours, or by default the default agent, learns nothing.
@@ -51,6 +51,8 @@ def _use(agent: BaseAgent, arms: list[str] | None) -> None:
     agent.learn(many[:2], many[:2, 0], arms=labels and labels[:2])
     for _ in range(_REPEATS):
         agent.choose(many, arms=labels)
+    for rows in (2, _MANY):  # several draws are laid out in memory in another way than one
+        agent.probabilities(many[:rows], arms=labels and labels[:rows], draws=2)
     for rows in (2, _MANY):
         with suppress(NotFittedError, NoEstimateError):
             agent.estimate(many[:rows], arms=labels and labels[:rows])

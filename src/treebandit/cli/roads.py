@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,20 +26,43 @@ def record(
     seed: Annotated[int, typer.Option(help="Seed of the simulation and of what is kept.")] = 0,
 ) -> None:
     """Simulate a day of traffic with SUMO and keep the network with a sample of traversals of its edges."""
-    from rich.console import Console
-
     from treebandit.datasets.sumo import record_roads
 
-    target = writable_folder(into, "--into")
-    console = Console(stderr=True)
-    with console.status("reading the network") as status:
-        folder = record_roads(
+    _recorded(
+        into,
+        partial(
+            record_roads,
             scenario,
-            target,
             mesoscopic=meso,
             leave_out=leave_out or ("bus",),
             per_hour=per_hour,
             seed=seed,
-            progress=lambda what, far: status.update(f"{what}: {far:,.0f}"),
-        )
+        ),
+    )
+
+
+@app.command()
+def lust(
+    checkout: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A full clone of github.com/lcodeca/LuSTScenario.")
+    ],
+    into: Annotated[str, typer.Option(metavar="FOLDER", help="Where the road network goes; a new folder.")],
+    micro: Annotated[bool, typer.Option("--micro", help="Simulate single cars: hours, not minutes.")] = False,
+    per_hour: Annotated[int, typer.Option(min=1, help="Traversals kept per edge and hour of the day.")] = 13,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation and of what is kept.")] = 0,
+) -> None:
+    """Record the roads of Luxembourg from the LuST scenario, with the settings of the studies here."""
+    from treebandit.datasets.lust import record_lust
+
+    _recorded(into, partial(record_lust, checkout, mesoscopic=not micro, per_hour=per_hour, seed=seed))
+
+
+def _recorded(into: str, record: Callable[..., Path]) -> None:
+    """Record into a new folder, telling how far it is."""
+    from rich.console import Console
+
+    target = writable_folder(into, "--into")
+    console = Console(stderr=True)
+    with console.status("reading the network") as status:
+        folder = record(target, progress=lambda what, far: status.update(f"{what}: {far:,.0f}"))
     typer.echo(f"road network: {folder}; set TREEBANDIT_ROADS to it, or pass --roads {folder}")

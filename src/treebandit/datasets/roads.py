@@ -39,6 +39,15 @@ VARIABLE = "TREEBANDIT_ROADS"
 #: The road network that comes with the package.
 SHIPPED = "small-town"
 
+#: What road networks that studies here were played on are, by checksum.
+ABOUT = {
+    "f63e1e074e5a3865481758d2ae04ffca76598cd2fbf8af25f94b87d09dca3ef1": (
+        "The roads of Luxembourg are LuST's network rebuilt from its OpenStreetMap file; the demand is synthetic, the "
+        "traffic a mesoscopic simulation with SUMO. The recording does not come with the package: "
+        "`treebandit roads lust` makes one from the LuST scenario, with other traffic."
+    )
+}
+
 _FILES = ("nodes.csv.gz", "edges.csv.gz", "traversals.parquet")
 _NODES = {"node": "String", "x": "Float64", "y": "Float64", "z": "Float64", "in_scc": "Int8"}
 _EDGES = {

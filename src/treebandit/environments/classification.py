@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from treebandit.core import Candidates, Indices, Outcome, Round
+from treebandit.core import Candidates, Features, Indices, Outcome, Round
 from treebandit.datasets import LabelledTable, load, read_labelled
 from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.errors import ChoiceError, InputError, ParameterError
@@ -31,6 +31,7 @@ class Classification(OneRoundAtATime):
     csv, parquet: a file, in place of `data`.
     label: its column of classes.
     sha256: what the file must hash to, where given.
+    decimals: numbers are cut off (towards 0) after so many decimals; None, they stay as they are.
     gaussian_noise: standard deviation of what is added to rewards.
     flip_noise: probability that rewards 0 and 1 change places.
     seed: of the order of the rows, the noise and ties.
@@ -50,18 +51,20 @@ class Classification(OneRoundAtATime):
     sha256: str | None = field(default=None, kw_only=True, repr=False)
     gaussian_noise: float = field(default=0.0, kw_only=True)
     flip_noise: float = field(default=0.0, kw_only=True)
+    decimals: int | None = field(default=None, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_number("gaussian_noise", self.gaussian_noise, least=0, most=1e12)
         check_number("flip_noise", self.flip_noise, least=0, most=0.5)
+        check_number("decimals", self.decimals, least=0, most=6, whole=True, optional=True)
         check_seed(self.seed)
         table = self._table()
         order, ties, noise = (np.random.default_rng(s) for s in np.random.SeedSequence(self.seed).spawn(3))
         rows = order.permutation(len(table))
         self.columns = table.columns
         self.classes = table.classes
-        self._contexts = table.contexts[rows]
+        self._contexts = _cut_off(table.contexts[rows], self.decimals)
         self._labels = table.labels[rows].tolist()
         self._arms = np.arange(len(table.classes), dtype=np.intp)
         self._arms.setflags(write=False)
@@ -125,6 +128,14 @@ class Classification(OneRoundAtATime):
         path = Path(self.csv or self.parquet or "")
         stamp = path.stat().st_mtime_ns if path.exists() else 0
         return _read_once(path, self.label, self.sha256, stamp)
+
+
+def _cut_off(contexts: Features, decimals: int | None) -> Features:
+    """Contexts without further decimals; codes of categories are whole numbers anyway."""
+    if decimals is None:
+        return contexts
+    factor = 10.0**decimals
+    return (np.trunc(contexts.astype(np.float64) * factor) / factor).astype(np.float32)
 
 
 @lru_cache(maxsize=4)

@@ -52,10 +52,18 @@ class Logged(OneRoundAtATime):
     least_probability: an event in which the choice is the logged one is used with probability least / h, so that the
         used ones are as if the agent had decided itself (rejection sampling). None: as h for a uniform log, else what
         5 % of the decisions lie below; these are used too rarely.
-    reward_model: a tree learner for q, cross-fitted in `folds`.
+    reward_model: a tree learner for q.
+    folds: q is cross-fitted in so many.
+    seed: of the order of the events, of those used, and of ties.
 
     The regret of a choice is how much less it would pay than the best one by the model q: the log knows no more of
     choices that were not made. `value` is the estimate that does not rest on q.
+
+    >>> from treebandit import LinUCB, play_round
+    >>> from treebandit.environments import Logged
+    >>> from treebandit.evaluation import shop_log
+    >>> environment = Logged(shop_log(300, policy="uniform"), seed=0)
+    >>> choice, outcome = play_round(LinUCB(seed=0), environment)
     """
 
     log: str | DecisionLog

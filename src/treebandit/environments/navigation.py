@@ -145,7 +145,11 @@ class Navigation(OneRoundAtATime):
 
     def best_path(self, time: float | None = None) -> Indices:
         """Edges of the path of least expected time with all roads open, in driving order."""
-        return self._path(-self.expected_times(time))
+        return self.path(self.expected_times(time))
+
+    def path(self, seconds: Floats) -> Indices:
+        """Edges of the shortest path with all roads open where the edges take so many seconds, (m,)."""
+        return self._path(-np.asarray(seconds, np.float64))
 
     def _driven(self, rows: Indices) -> Indices:
         """The edges in the chosen rows, which must form a path."""

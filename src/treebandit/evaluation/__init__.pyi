@@ -15,7 +15,6 @@ from treebandit.evaluation.estimators import ESTIMATORS as ESTIMATORS
 from treebandit.evaluation.estimators import Sample as Sample
 from treebandit.evaluation.estimators import Tuning as Tuning
 from treebandit.evaluation.estimators import contributions as contributions
-from treebandit.evaluation.evaluate import evaluate as evaluate
 from treebandit.evaluation.generated import shop_log as shop_log
 from treebandit.evaluation.generated import shop_value as shop_value
 from treebandit.evaluation.intervals import Interval as Interval
@@ -24,6 +23,7 @@ from treebandit.evaluation.intervals import normal as normal
 from treebandit.evaluation.intervals import sequence as sequence
 from treebandit.evaluation.intervals import time_uniform as time_uniform
 from treebandit.evaluation.log import DecisionLog as DecisionLog
+from treebandit.evaluation.off_policy import evaluate as evaluate
 from treebandit.evaluation.opening import open_log as open_log
 from treebandit.evaluation.policies import AgentPolicy as AgentPolicy
 from treebandit.evaluation.policies import ArmPolicy as ArmPolicy
@@ -31,8 +31,8 @@ from treebandit.evaluation.policies import FunctionPolicy as FunctionPolicy
 from treebandit.evaluation.policies import LoggingPolicy as LoggingPolicy
 from treebandit.evaluation.policies import TargetPolicy as TargetPolicy
 from treebandit.evaluation.policies import UniformPolicy as UniformPolicy
-from treebandit.evaluation.replay import Replayed as Replayed
-from treebandit.evaluation.replay import replay as replay
+from treebandit.evaluation.replayed import Replayed as Replayed
+from treebandit.evaluation.replayed import replay as replay
 from treebandit.evaluation.results import Estimated as Estimated
 from treebandit.evaluation.results import Evaluation as Evaluation
 from treebandit.evaluation.results import PolicyValue as PolicyValue

@@ -24,7 +24,17 @@ _NO_PREDICTIONS = "{name} needs predictions of a reward model; give reward_model
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the estimators see of n decisions: rewards and weights (n,), and predictions (n,) where there are any."""
+    """What the estimators see of n decisions.
+
+    reward, weight: (n,) the rewards, and how much more often the target policy would have chosen so than the log did.
+    chosen: (n,) predicted reward of what was chosen; None without a reward model.
+    value: (n,) predicted reward of the target policy; None without a reward model.
+
+    >>> import numpy as np
+    >>> from treebandit.evaluation import Sample
+    >>> len(Sample(reward=np.array([1.0, 0.0]), weight=np.array([2.0, 0.0])))
+    2
+    """
 
     reward: Floats
     weight: Floats
@@ -96,8 +106,12 @@ def shrinkage_dr(
 class Tuning:
     """Constants of the estimators that trade bias for variance; None lets the number of decisions set them.
 
-    clip: greatest weight of clipped IPS; None: √n. threshold: greatest weight that Switch-DR uses; None: √n.
+    clip: greatest weight of clipped IPS; None: √n.
+    threshold: greatest weight that Switch-DR uses; None: √n.
     shrinkage: λ of DR with shrinkage; None: n, so that a weight of √n is halved.
+
+    >>> from treebandit.evaluation import Tuning, evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:tea"], estimators=("clipped-ips",), tuning=Tuning(clip=10.0))
     """
 
     clip: float | None = None

@@ -27,7 +27,16 @@ _HALVINGS = 30
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Limits between which the mean lies with the given probability; infinite where they are not known."""
+    """Limits between which the mean lies with the given probability; infinite where they are not known.
+
+    low, high: the limits.
+
+    >>> import numpy as np
+    >>> from treebandit.evaluation import normal
+    >>> interval = normal(np.array([0.0, 1.0, 0.0, 1.0]))
+    >>> interval.low < 0.5 < interval.high
+    True
+    """
 
     low: float
     high: float

@@ -28,8 +28,18 @@ class DecisionLog:
     """Decisions in the order in which they were logged; nothing is read before it is needed.
 
     frame: polars LazyFrame with the columns of `SCHEMA`, late rewards joined.
-    source: what messages call the log. late: reward rows found apart from their decisions. lost: those of them whose
-    id no decision has. repeated: rewards that a later one of the same id replaced.
+    source: what messages call the log.
+    late: reward rows found apart from their decisions.
+    lost: those of them whose id no decision has.
+    repeated: rewards that a later one of the same id replaced.
+
+    >>> from treebandit.evaluation import DecisionLog
+    >>> log = DecisionLog.from_records(
+    ...     [{"id": "1", "arms": ["a", "b"], "chosen": [0], "probability": 0.5, "reward": 1.0}]
+    ... )
+    >>> log.write("log.parquet")
+    >>> len(DecisionLog.read("log.parquet"))
+    1
     """
 
     frame: pl.LazyFrame

@@ -19,7 +19,12 @@ from treebandit.parameters import check_number, check_text
 
 
 class TargetPolicy(Protocol):
-    """Anything that can be evaluated from a log."""
+    """Anything that can be evaluated from a log.
+
+    >>> from treebandit.evaluation import UniformPolicy
+    >>> UniformPolicy().needs
+    ()
+    """
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -34,7 +39,15 @@ class TargetPolicy(Protocol):
 
 @dataclass(frozen=True)
 class UniformPolicy:
-    """Every candidate alike; where k are chosen, every set of k."""
+    """Every candidate alike; where k are chosen, every set of k.
+
+    needs: columns of the log that it reads.
+
+    >>> from treebandit.evaluation import UniformPolicy, evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), {"uniform": UniformPolicy()}, estimators=("ips",))
+    >>> found["uniform"].diagnostics.decisions
+    2000
+    """
 
     needs: tuple[str, ...] = ()
 
@@ -45,7 +58,16 @@ class UniformPolicy:
 
 @dataclass(frozen=True)
 class ArmPolicy:
-    """Always the same arm; decisions that do not offer it are left out."""
+    """Always the same arm; decisions that do not offer it are left out.
+
+    arm: its name.
+    needs: columns of the log that it reads.
+
+    >>> from treebandit.evaluation import ArmPolicy, evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), {"coffee": ArmPolicy("coffee")}, estimators=("ips",))
+    >>> found["coffee"].diagnostics.decisions
+    2000
+    """
 
     arm: str
     needs: tuple[str, ...] = ("arms",)
@@ -66,7 +88,15 @@ class ArmPolicy:
 
 @dataclass(frozen=True)
 class LoggingPolicy:
-    """What was logged, as it was: its value is the mean reward of the log."""
+    """What was logged, as it was: its value is the mean reward of the log.
+
+    needs: columns of the log that it reads.
+
+    >>> from treebandit.evaluation import LoggingPolicy, evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), {"as logged": LoggingPolicy()}, estimators=("ips",))
+    >>> found["as logged"].diagnostics.decisions
+    2000
+    """
 
     needs: tuple[str, ...] = ()
 
@@ -83,7 +113,17 @@ PolicyFunction = Callable[[Any, list[str] | None, list[Any] | None], Any]
 
 @dataclass(frozen=True)
 class FunctionPolicy:
-    """A function of one decision's context, arms and arm_contexts, as they were logged, to its probabilities."""
+    """A function of one decision's context, arms and arm_contexts, as they were logged, to its probabilities.
+
+    function: that function.
+    needs: columns of the log that it reads.
+
+    >>> from treebandit.evaluation import FunctionPolicy, evaluate, shop_log
+    >>> first = FunctionPolicy(lambda context, arms, arm_contexts: [1, 0, 0])
+    >>> found = evaluate(shop_log(2_000), {"coffee": first}, estimators=("ips",))
+    >>> found["coffee"].diagnostics.decisions
+    2000
+    """
 
     function: PolicyFunction
     needs: tuple[str, ...] = ("arms", *CONTEXTS)
@@ -117,7 +157,18 @@ class FunctionPolicy:
 class AgentPolicy:
     """A frozen agent: how it would decide now, without learning from the log; its clock and random stream stay.
 
-    draws, floor: as in `decide`. Decisions of several rows are made by `TopK`.
+    agent: it decides, and is not changed.
+    draws, floor: as in `decide`.
+    needs: columns of the log that it reads.
+
+    Decisions of several rows are made by `TopK`.
+
+    >>> from treebandit import LinUCB
+    >>> from treebandit.evaluation import AgentPolicy, evaluate, shop_log, warm_start
+    >>> agent = LinUCB(seed=0)
+    >>> warm_start(agent, shop_log(300, seed=1))
+    300
+    >>> found = evaluate(shop_log(200), {"new": AgentPolicy(agent)}, estimators=("ips",), anyway=True)
     """
 
     agent: Any

@@ -27,7 +27,17 @@ from treebandit.evaluation.settings import Settings
 class Estimated:
     """One estimate of a policy's mean reward per decision.
 
-    values: (n,) contributions of the decisions, whose mean it is. error: its standard error.
+    estimator: its name in `ESTIMATORS`.
+    value: the estimate.
+    error: its standard error.
+    interval: in which the truth lies, at the level asked for.
+    values: (n,) contributions of the decisions, whose mean it is.
+
+    >>> from treebandit.evaluation import evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
+    >>> estimate = found["arm:coffee"]["ips"]
+    >>> estimate.interval.low < estimate.value < estimate.interval.high
+    True
     """
 
     estimator: str
@@ -45,7 +55,19 @@ class Estimated:
 
 @dataclass
 class PolicyValue:
-    """What the log tells of one policy. refusal: why it tells too little; then there are estimates only `anyway`."""
+    """What the log tells of one policy.
+
+    name, kind: what it is called, and which sort of policy it is.
+    diagnostics: of its weights.
+    sample: what the estimators saw.
+    refusal: why the log tells too little; then there are estimates only `anyway`.
+    estimates: by the names of the estimators.
+
+    >>> from treebandit.evaluation import evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
+    >>> found["arm:coffee"].refusal is None
+    True
+    """
 
     name: str
     kind: str
@@ -96,7 +118,22 @@ class PolicyValue:
 
 @dataclass
 class Evaluation:
-    """All policies evaluated on one log."""
+    """All policies evaluated on one log.
+
+    source: what the log is called.
+    decisions, used: how many it has, and how many of them have a reward.
+    policies: what it tells of each.
+    notes: what was left out or assumed.
+    log: diagnostics of the log itself.
+    arms: their names.
+    level, interval: of the intervals, and which sort they are.
+    reward: (n,) of the decisions used.
+
+    >>> from treebandit.evaluation import evaluate, shop_log
+    >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
+    >>> found.decisions
+    2000
+    """
 
     source: str
     decisions: int

@@ -15,11 +15,22 @@ from treebandit.parameters import check_choice, check_flag, check_number, check_
 class Settings:
     """Estimators, intervals, models, and when to refuse.
 
-    estimators: names in `ESTIMATORS`. interval: 'normal', 'bootstrap', or 'time-uniform', which only IPS has.
-    level: of the intervals. tuning: constants of the estimators. reward_model: a tree learner or a new agent, None for
-    a histogram forest; folds: it is cross-fitted in so many. reward_range: least and greatest possible reward, for
-    time-uniform intervals; None takes those of the log. missing_reward: what decisions without a reward count as; None
-    leaves them out. anyway: tell estimates below `least_effective`, too.
+    estimators: names in `ESTIMATORS`.
+    interval: 'normal', 'bootstrap', or 'time-uniform', which only IPS has.
+    level: of the intervals.
+    tuning: constants of the estimators.
+    reward_model: a tree learner or a new agent; None for a histogram forest.
+    folds: the reward model is cross-fitted in so many.
+    reward_range: least and greatest possible reward, for time-uniform intervals; None takes those of the log.
+    missing_reward: what decisions without a reward count as; None leaves them out.
+    anyway: tell estimates below `least_effective`, too.
+    least_effective: the least effective sample size with which an estimate is told.
+    draws, floor: of agents that are evaluated, as in `decide`.
+    seed: of bootstrap intervals, folds and models.
+
+    >>> from treebandit.evaluation import Settings
+    >>> Settings(estimators=("snips",), level=0.9).interval
+    'normal'
     """
 
     estimators: tuple[str, ...] = ("ips", "snips", "dr")

@@ -28,6 +28,8 @@ class Given:
     @classmethod
     def kept(cls, contexts: Any, candidates: int) -> Given:
         """A copy of what was given, which its owner may change."""
+        if type(contexts) is np.ndarray and contexts.ndim == 1:
+            return cls(contexts.copy(), 0)
         copied = copy_of(contexts)
         return cls(copied, None if _length(copied) == candidates else 0)
 

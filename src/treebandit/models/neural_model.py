@@ -15,6 +15,7 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot
+from treebandit.features.plain_rows import RowForm, plain_rows
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
 from treebandit.models.model import Commit
@@ -48,9 +49,12 @@ class NetworkSettings:
     early_stopping: bool = False
     matrix: Literal["diagonal", "full"] = "diagonal"
     standardise: bool = True
+    features: RowForm = "scaled"
 
     def __post_init__(self) -> None:
         choices = {
+            # Gradient steps on numbers of any size run off to infinity.
+            "features": ("scaled", "unit"),
             "arm_encoding": ("disjoint", "none"),
             "optimiser": ("adam", "sgd"),
             "matrix": ("diagonal", "full"),
@@ -141,7 +145,7 @@ class NeuralModel:
 
     def _scales(self, history: History, columns: Columns) -> tuple[_RowScale, RewardScale]:
         scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
-        return _RowScale.of(columns, history.contexts), scale
+        return _RowScale.of(columns, history.contexts, self.settings.features), scale
 
     def _slots(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
         return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
@@ -222,7 +226,7 @@ class NeuralModel:
         if (scale is None) != (network is None) or (scale is None) != (len(self.history) == 0):
             raise SavedFileError("rows, their scale and a network are saved without each other")
         if scale is not None and network is not None:
-            self.row_scale = _RowScale.restored(scale)
+            self.row_scale = _RowScale.restored(scale, self.settings.features)
             disjoint = self.settings.arm_encoding == "disjoint" and self.history.with_arms
             blocks = len(self._arms) if disjoint else None
             if schema.value(network, "blocks") != blocks:
@@ -237,16 +241,20 @@ class NeuralModel:
 
 @dataclass(frozen=True, slots=True)
 class _RowScale:
-    """Contexts -> features: numbers scaled by the rows seen, categories one-hot, missing numbers 0."""
+    """Contexts -> features: numbers scaled by the rows seen, categories one-hot, missing numbers 0; or plain rows."""
 
     columns: Columns
     rows: int
     shift: Features
     factor: Features
+    form: RowForm = "scaled"
 
     @classmethod
-    def of(cls, columns: Columns, contexts: Features) -> _RowScale:
+    def of(cls, columns: Columns, contexts: Features, form: RowForm) -> _RowScale:
         """The scale of these (n, d) rows."""
+        if form != "scaled":
+            nothing = np.zeros(len(columns), np.float32)
+            return cls(columns, len(contexts), nothing, nothing + 1.0, form)
         widths = np.maximum(columns.categories, 1)
         numbers = np.flatnonzero(np.asarray(columns.categories) == 0)
         places = (np.cumsum(widths) - widths)[numbers]
@@ -262,6 +270,8 @@ class _RowScale:
     def __call__(self, contexts: Features) -> Features:
         """(n, width) features of (n, d) contexts; columns added since are left out."""
         contexts = contexts[:, : len(self.columns)]
+        if self.form != "scaled":
+            return plain_rows(contexts, unit=True).astype(np.float32)
         features = (OneHot(self.columns)(contexts) - self.shift) * self.factor
         np.clip(features, -_FARTHEST, _FARTHEST, out=features)
         np.copyto(features, 0.0, where=np.isnan(features))
@@ -278,12 +288,13 @@ class _RowScale:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> _RowScale:
+    def restored(cls, state: dict[str, Any], form: RowForm) -> _RowScale:
         """The scale that `state` described."""
         columns = schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
-        width = sum(max(count, 1) for count in columns.categories)
+        one_hot = form == "scaled"
+        width = sum(max(count, 1) for count in columns.categories) if one_hot else len(columns)
         shift, factor = (schema.array(state, name, np.float32, (width,)) for name in ("shift", "factor"))
-        return cls(columns, schema.whole(state, "rows"), shift, factor)
+        return cls(columns, schema.whole(state, "rows"), shift, factor, form)
 
 
 def _moments(numbers: Features) -> tuple[Floats, Floats]:

@@ -5,6 +5,8 @@ from treebandit.reports.markdown import as_markdown as as_markdown
 from treebandit.reports.page import write_page as write_page
 from treebandit.reports.paper import paper_table as paper_table
 from treebandit.reports.routes import route_maps as route_maps
+from treebandit.reports.run_table import read_run_table as read_run_table
+from treebandit.reports.run_table import write_run_table as write_run_table
 from treebandit.reports.summary import Results as Results
 from treebandit.reports.summary import as_json as as_json
 from treebandit.reports.summary import read_results as read_results

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from treebandit.errors import MissingExtraError
@@ -19,13 +20,15 @@ try:
 except ImportError as error:
     raise MissingExtraError(error.name or "altair", "experiments") from error
 
+from treebandit.environments.fixed_routes import FixedRoute
 from treebandit.experiments.records import load_records
 from treebandit.reports import frames
-from treebandit.reports.charts import Figure, Style, agent_rows, tooltip
+from treebandit.reports.charts import Figure, Style, agent_rows, inline, tooltip
 from treebandit.reports.files import write_whole
-from treebandit.reports.maps import map_figure
+from treebandit.reports.maps import map_figure, one_run_figure
 from treebandit.reports.palette import in_order, looks
 from treebandit.reports.problems import problem_figures
+from treebandit.reports.routes import reference_routes
 from treebandit.reports.summary import Results, read_results, summarise
 from treebandit.reports.tables import count_seeds, words
 
@@ -61,6 +64,8 @@ def figures(results: Results, *, page: bool = False) -> list[Figure]:
     for varied in results.runs["varied"].drop_nulls().unique().sort():
         found.append(_sensitivity(summary.filter(pl.col("varied") == varied), style))
     found += [map_figure(drawn, style) for drawn in results.maps[0]]
+    if not page:
+        found += [one_run_figure(drawn, style) for drawn in results.maps[0]]
     return _renamed(found)
 
 
@@ -82,9 +87,12 @@ def _renamed(found: list[Figure]) -> list[Figure]:
 
 
 def _regret_curves(results: Results, runs: pl.DataFrame, means: pl.DataFrame, style: Style) -> Figure:
-    _, rounds = load_records(results.folder)
-    frame = frames.curves(runs, rounds)
+    if results.curve is None:
+        frame = frames.curves(runs, load_records(results.folder)[1])
+    else:
+        frame = frames.curves(runs, results.curve, thinned=True)
     agents = in_order(frame["agent"])
+    references = reference_routes(results)
     drawn = []
     for place, (environment, length, title) in enumerate(frames.panels(frame)):
         data = frames.in_panel(frame, environment, length).select(
@@ -100,7 +108,7 @@ def _regret_curves(results: Results, runs: pl.DataFrame, means: pl.DataFrame, st
             opacity=style.opacity(1.0),
             **style.lines(agents, legend=place == _legend_place(frame, style)),
         )
-        layers = [band, line]
+        layers = [band, line, *_reference_lines(references.get(environment, ()), length)]
         if style.page:
             touch = base.transform_filter("datum.round % 5 == 1 || datum.round < 20")
             shown = tooltip("agent", round="round", mean="regret, mean", sd="sd", seeds="seeds")
@@ -110,9 +118,31 @@ def _regret_curves(results: Results, runs: pl.DataFrame, means: pl.DataFrame, st
         "regret-curves",
         f"Regret so far, mean ± sd of {count_seeds(means)}",
         "How much reward was missed up to each round, compared with the best choice in every round. Lines are "
-        "means over the seeds, bands are one standard deviation; a flat line has nothing left to learn.",
+        "means over the seeds, bands are one standard deviation; a flat line has nothing left to learn."
+        + " Grey lines are drivers who always take one route: by speed limits, and the best of all such routes."
+        * bool(references),
         drawn,
     )
+
+
+def _reference_lines(routes: tuple[FixedRoute, ...], length: int) -> list[Any]:
+    """A grey line for each fixed route, since its regret grows evenly; names stand above the upper, below the lower."""
+    if len(routes) == 2 and np.array_equal(routes[0].edges, routes[1].edges):
+        routes = (replace(routes[0], name="free-flow route, the best fixed one too"),)
+    layers = []
+    for place, route in enumerate(sorted(routes, key=lambda each: -each.regret)):
+        ends = {
+            "round": [1, length],
+            "regret": [route.regret, length * route.regret],
+            "route": [route.name] * 2,
+        }
+        base = alt.Chart(inline(pl.DataFrame(ends))).encode(x="round:Q", y="regret:Q")
+        line = base.mark_line(strokeDash=[2, 3], strokeWidth=1.4, color="#6b6b6b", clip=True)
+        name = base.transform_filter(f"datum.round == {length}").mark_text(
+            align="right", dx=-4, dy=12 if place else -9, fontSize=10, color="#6b6b6b"
+        )
+        layers += [line.encode(tooltip=tooltip("route", regret="regret")), name.encode(text="route:N")]
+    return layers
 
 
 def _final_regret(runs: pl.DataFrame, means: pl.DataFrame, style: Style) -> Figure:

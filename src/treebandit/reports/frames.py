@@ -25,10 +25,13 @@ def in_panel(frame: pl.DataFrame, environment: str, rounds: int) -> pl.DataFrame
     return frame.filter(pl.col("environment") == environment, pl.col("rounds") == rounds)
 
 
-def curves(runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int | None = None) -> pl.DataFrame:
+def curves(
+    runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int | None = None, thinned: bool = False
+) -> pl.DataFrame:
     """Mean and sd of the cumulative regret over the seeds, at no more than `points` rounds per curve.
 
-    By default there are 200 points per curve, and fewer where there are many curves.
+    By default there are 200 points per curve, and fewer where there are many curves. thinned: the rounds are few
+    already, and all are drawn.
 
     Columns: agent, environment, rounds (of the panel), round, seeds, mean, sd, low, high; low and high are mean ∓ sd.
     """
@@ -42,11 +45,13 @@ def curves(runs: pl.DataFrame, rounds: pl.DataFrame, *, points: int | None = Non
         schema={"rounds": pl.Int64, "round": rounds.schema["round"]},
         orient="row",
     )
-    thinned = rounds.filter(pl.col("round").is_in(kept["round"].unique().implode()))
+    if thinned:
+        drawn = rounds.join(plain, on="run_id")
+    else:
+        few = rounds.filter(pl.col("round").is_in(kept["round"].unique().implode()))
+        drawn = few.join(plain, on="run_id").join(kept, on=["rounds", "round"], how="semi")
     return (
-        thinned.join(plain, on="run_id")
-        .join(kept, on=["rounds", "round"], how="semi")
-        .group_by("agent", "environment", "rounds", "round")
+        drawn.group_by("agent", "environment", "rounds", "round")
         .agg(
             pl.len().alias("seeds"),
             pl.col("cumulative").mean().alias("mean"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -26,6 +27,11 @@ WIDTH = 340
 COLUMNS = 4
 #: Edges of a panel that have a tooltip: those driven most.
 MOST_DESCRIBED = 300
+#: The panels of the paper's maps of a single run, behind that of the best paths.
+PAPER_PANELS = (
+    *("LinUCB", "LinTS", "TreeBootstrap-XGBoost", "TEUCB-XGBoost", "TEUCB-RF", "NeuralUCB"),
+    *("TreeBootstrap-RF", "TETS-XGBoost", "TETS-RF", "NeuralTS", "TreeBootstrap-DT"),
+)
 _TEXT = (
     "All paths from A to B that an agent drove, over all its seeds: the redder and thicker an edge, the larger the "
     "share of rounds in which it was driven. An agent that knows the way leaves few lines, like the best paths of the "
@@ -59,6 +65,19 @@ class View:
     def path(self, edges: Indices) -> str:
         """The edges as one SVG path."""
         return "".join(f"M{a:g} {b:g}l{c - a:g} {d - b:g}" for a, b, c, d in self.ends[edges])
+
+
+def one_run_figure(drawn: RouteMap, style: Style) -> Figure:
+    """The best paths and a panel for each of the paper's agents, of a single run, as the paper draws them."""
+    by_name = {drive.agent: drive for drive in drawn.one_run}
+    drives = tuple(by_name[agent] for agent in PAPER_PANELS if agent in by_name)
+    figure = map_figure(replace(drawn, drives=drives), style)
+    return replace(
+        figure,
+        name=f"map-one-run-{drawn.name}",
+        title=f"{drawn.name}: roads driven from A to B in a single run (seed {drawn.seed})",
+        columns=3,
+    )
 
 
 def map_figure(drawn: RouteMap, style: Style) -> Figure:

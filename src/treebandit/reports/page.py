@@ -14,7 +14,7 @@ from treebandit.reports.figures import figures, javascript
 from treebandit.reports.files import write_whole
 from treebandit.reports.palette import looks
 from treebandit.reports.paper import paper_citation
-from treebandit.reports.provenance import played_studies, provenance_rows, settings
+from treebandit.reports.provenance import about_data, played_studies, provenance_rows, settings
 from treebandit.reports.summary import Results, read_results, summarise
 from treebandit.reports.tables import tables
 
@@ -51,6 +51,7 @@ def page(results: Results) -> str:
             provenance=provenance_rows(results),
             settings=settings(results.runs),
             citation=paper_citation(),
+            about_data=about_data(results),
             specs=specs,
             datasets=datasets,
             library=inline_script(javascript()),

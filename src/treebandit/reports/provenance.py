@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from treebandit.datasets.roads import ABOUT
 from treebandit.experiments.study_file import load_study, shipped_studies
 from treebandit.reports.palette import in_order
 from treebandit.reports.summary import Results
@@ -70,6 +71,13 @@ def provenance_rows(results: Results) -> dict[str, list[str]]:
                 found.setdefault(name, {})[_text(value)] = None
     rows |= {name: list(values) for name, values in found.items()}
     return {name: _first_few(lines) for name, lines in rows.items()}
+
+
+def about_data(results: Results) -> list[str]:
+    """Sentences on the road networks of the folder that need some."""
+    tables = (json.loads(spec)["environment"] for spec in results.runs["spec"].unique(maintain_order=True))
+    found = (ABOUT.get(str(table.get("sha256"))) for table in tables)
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def settings(runs: pl.DataFrame) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from treebandit.core import Floats
+from treebandit.environments.fixed_routes import FixedRoute, expected_over_the_day, fixed_routes
 from treebandit.environments.navigation import FINAL_TIME, Navigation
-from treebandit.environments.travel_times import DAY
 from treebandit.errors import RoadsError, TreebanditError
 from treebandit.experiments.build import build_environment
 from treebandit.experiments.records import read_record, record_path
@@ -21,8 +22,6 @@ from treebandit.reports.summary import Results
 
 #: A folder with more problems than this is mapped for the first of them only.
 MOST_MAPS = 4
-#: Best paths are looked up every ten minutes of the day.
-_TIMES_OF_DAY = 144
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +49,7 @@ class Drive:
 class RouteMap:
     """A navigation problem with all its agents.
 
+    drives: over all seeds of each agent; one_run: of one seed, the least that most agents have played.
     optimal: the share of the day for which each edge lies on the best path, (m,). expected: seconds at FINAL_TIME.
     """
 
@@ -58,6 +58,20 @@ class RouteMap:
     optimal: Floats
     expected: Floats
     drives: tuple[Drive, ...]
+    one_run: tuple[Drive, ...] = ()
+    seed: int = 0
+
+
+def reference_routes(results: Results) -> dict[str, tuple[FixedRoute, ...]]:
+    """For each navigation problem of a folder, the fixed routes that its agents may be measured by.
+
+    A problem whose road network is not there has none; `route_maps` says why.
+    """
+    found: dict[str, tuple[FixedRoute, ...]] = {}
+    for name, runs in _problems(results.runs):
+        with suppress(TreebanditError):
+            found[name] = fixed_routes(_problem(runs))
+    return found
 
 
 def route_maps(results: Results) -> tuple[list[RouteMap], list[str]]:
@@ -92,13 +106,33 @@ def _table(runs: pl.DataFrame) -> dict[str, Any]:
 
 
 def _route_map(results: Results, name: str, runs: pl.DataFrame) -> RouteMap:
+    problem = _problem(runs)
+    optimal = np.zeros(len(problem.network))
+    expected = expected_over_the_day(problem)
+    for seconds in expected:
+        optimal[problem.path(seconds)] += 1.0 / len(expected)
+    agents = in_order(runs["agent"].to_list())
+    drives = [_drive(results, agent, runs, len(optimal)) for agent in agents]
+    by_agents = (
+        runs.group_by("seed").agg(pl.col("agent").n_unique()).sort("agent", "seed", descending=[True, False])
+    )
+    single = runs.filter(pl.col("seed") == by_agents["seed"][0])
+    one_run = [_drive(results, agent, single, len(optimal)) for agent in in_order(single["agent"].to_list())]
+    return RouteMap(
+        name,
+        problem,
+        optimal,
+        problem.expected_times(FINAL_TIME),
+        tuple(drives),
+        tuple(one_run),
+        int(by_agents["seed"][0]),
+    )
+
+
+def _problem(runs: pl.DataFrame) -> Navigation:
     problem = build_environment(_table(runs), seed=0, delayed=False, foreign=True)
     assert isinstance(problem, Navigation)
-    optimal = np.zeros(len(problem.network))
-    for time in np.arange(_TIMES_OF_DAY) * DAY / _TIMES_OF_DAY:
-        optimal[problem.best_path(float(time))] += 1.0 / _TIMES_OF_DAY
-    drives = [_drive(results, agent, runs, len(optimal)) for agent in in_order(runs["agent"].to_list())]
-    return RouteMap(name, problem, optimal, problem.expected_times(FINAL_TIME), tuple(drives))
+    return problem
 
 
 def _drive(results: Results, agent: str, runs: pl.DataFrame, edges: int) -> Drive:

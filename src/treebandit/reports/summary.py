@@ -45,6 +45,7 @@ class Results:
     runs: one row per finished run that counts, as `load_runs` gives them.
     plan: one row per run asked for; empty where the folder has none.
     left_out: how many finished runs do not count, because the study now asks for other settings.
+    curve: run_id, round, cumulative regret at few rounds, where there are no records to read them from.
 
     >>> from pathlib import Path
     >>> from treebandit.experiments import load_study
@@ -70,6 +71,7 @@ class Results:
     runs: pl.DataFrame
     plan: pl.DataFrame
     left_out: int = 0
+    curve: pl.DataFrame | None = None
 
     @property
     def expected(self) -> int:
@@ -167,8 +169,8 @@ def summarise(source: str | Path | Results) -> pl.DataFrame:
     rank, best: by mean, among all rows of the environment; tied: the paired difference to the best over the
     seeds both have played is within noise (its 95 % interval holds 0), null where they share fewer than three.
     choosing, learning, rebuilding: seconds a run, learning without the rebuilding it triggers.
-    paper_mean, paper_sd, paper_cpu_seconds: the paper's table, where agent, environment and rounds agree and
-    no parameter is varied.
+    paper_mean, paper_sd, paper_cpu_seconds, paper_gpu_seconds: the paper's table, where agent, environment and rounds
+    agree and no parameter is varied.
     """
     results = source if isinstance(source, Results) else read_results(source)
     frame = _with_interval(_means(results.runs))
@@ -273,5 +275,5 @@ def _in_reading_order(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort(order, nulls_last=True, maintain_order=True).select(
         *GROUP, "seeds", "regret_mean", "regret_sd", "cpu_seconds_mean", "regret_low", "regret_high",
         "rank", "best", "tied", "choosing", "learning", "rebuilding",
-        "paper_mean", "paper_sd", "paper_cpu_seconds", "note",
+        "paper_mean", "paper_sd", "paper_cpu_seconds", "paper_gpu_seconds", "note",
     )  # fmt: skip

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treebandit.service import (
     api_bandits,
+    api_dashboard,
     api_decisions,
     api_evaluations,
     api_health,
@@ -45,6 +46,7 @@ OPERATIONS: Sequence[Operation] = (
     *api_bandits.OPERATIONS,
     *api_log.OPERATIONS,
     *api_evaluations.OPERATIONS,
+    *api_dashboard.OPERATIONS,
     *api_models.OPERATIONS,
     *api_health.OPERATIONS,
     *personalizer.OPERATIONS,

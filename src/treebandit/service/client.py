@@ -30,8 +30,17 @@ Arms = Sequence[str | Mapping[str, Any]]
 class Decided:
     """What the service decided; or, where it did not answer in time, the caller's fallback.
 
-    probabilities: of each arm that was offered. fallback: True where the service did not decide; `reward` then sends
-    nothing. slots: the arm of each slot, where slots were asked for.
+    id: of the decision, under which its reward is sent.
+    arms: the chosen ones, most often one.
+    probability: of this choice; None for a fallback.
+    probabilities: of each arm that was offered.
+    version: of the model that decided.
+    holdout: whether the holdout's policy decided.
+    fallback: True where the service did not decide; `reward` then sends nothing.
+    slots: the arm of each slot, where slots were asked for.
+
+    >>> treebandit.Decided("visit 1", ("tea",), 0.7).arm
+    'tea'
     """
 
     id: str
@@ -142,13 +151,21 @@ def _no_answer(seconds: float, error: Exception | None) -> NoAnswerError:
 
 
 class Client(_Calls):
-    """Decide and reward over HTTP.
+    """Decide and reward over HTTP. May be shared by threads; a `with` block closes it.
 
-        client = treebandit.Client("http://localhost:8787", "shop")
-        decision = client.decide({"age": 31}, ["coffee", "tea"], fallback="tea")
-        client.reward(decision, 1.0)
+    url: of the service.
+    bandit: its name there.
+    options: `key`, needed where the service has keys; `timeout`, seconds for one call, all its tries together (1);
+        `retries`, how often a call is tried again, always with the same id, so that it counts once (3); `transport`,
+        of httpx.
 
-    May be shared by threads. A `with` block closes it.
+    Nothing listens on port 9, so the fallback is taken:
+
+    >>> with treebandit.Client("http://127.0.0.1:9", "shop", timeout=0.2) as client:
+    ...     decision = client.decide({"age": 31}, ["coffee", "tea"], fallback="tea")
+    ...     _ = client.reward(decision, 1.0)
+    >>> decision.arm, decision.fallback
+    ('tea', True)
     """
 
     def __init__(self, url: str, bandit: str, **options: Any) -> None:
@@ -233,7 +250,21 @@ class Client(_Calls):
 
 
 class AsyncClient(_Calls):
-    """`Client` for asyncio: the same methods, to await."""
+    """`Client` with the same methods to await; an `async with` block closes it.
+
+    url: of the service.
+    bandit: its name there.
+    options: `key`, needed where the service has keys; `timeout`, seconds for one call, all its tries together (1);
+        `retries`, how often a call is tried again, always with the same id, so that it counts once (3); `transport`,
+        of httpx.
+
+    >>> import asyncio
+    >>> async def decide():
+    ...     async with treebandit.AsyncClient("http://127.0.0.1:9", "shop", timeout=0.2) as client:
+    ...         return await client.decide({"age": 31}, ["coffee", "tea"], fallback="tea")
+    >>> asyncio.run(decide()).arm
+    'tea'
+    """
 
     def __init__(self, url: str, bandit: str, **options: Any) -> None:
         transport = options.pop("transport", None)

@@ -14,6 +14,10 @@ from treebandit.trees import ubjson
 from treebandit.trees.forest import Forest
 from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
 
+#: Options under which rows too few to split give trees that can be written down without the library.
+_PLAIN = frozenset(
+    {"base_score", "lambda", "reg_lambda", "gamma", "min_split_loss", "max_bin", "tree_method"}
+)
 _REFUSED = (
     *("booster", "eta", "multi_strategy", "num_class", "num_parallel_tree", "objective"),
     *("n_jobs", "nthread"),
@@ -57,6 +61,8 @@ class XGBoostTrees:
         """Boost `n_trees` trees on (n, d) features and (n,) targets."""
         import xgboost
 
+        if len(targets) < 2 * self.min_samples_leaf and _PLAIN.issuperset(self.options):
+            return self._unsplit(features.shape[1], single_precision(self, targets))
         parameters = {
             "objective": "reg:squarederror",
             "tree_method": "hist",
@@ -70,10 +76,38 @@ class XGBoostTrees:
         }
         data = xgboost.DMatrix(features, single_precision(self, targets), nthread=self.threads)
         try:
-            booster = xgboost.train(parameters, data, self.n_trees)
+            # xgboost.train does the same with callbacks around each tree, which take as long as a small tree.
+            booster = xgboost.Booster(parameters, [data])
+            for tree in range(self.n_trees):
+                booster.update(data, tree)
         except xgboost.core.XGBoostError as error:
             raise ParameterError(f"XGBoost cannot grow {self!r}: {error}") from error
         return read_booster(booster, float(parameters["learning_rate"]))
+
+    def _unsplit(self, width: int, targets: Floats) -> Forest:
+        """The trees that XGBoost grows on so few rows: one leaf each, a step of η towards the mean, held back by λ.
+
+        A fit takes XGBoost 10 ms even so, and TreeBootstrap has thousands of arms with a few rows.
+        """
+        n, ridge = len(targets), float(self.options.get("lambda", self.options.get("reg_lambda", 1.0)))
+        base = float(np.float32(self.options.get("base_score", targets.mean())))
+        # What is left after k trees shrinks by the same share each time.
+        share = self.learning_rate * n / (n + ridge) if n >= self.min_samples_leaf else 0.0
+        left = float(targets.mean()) - base
+        steps = share * left * (1.0 - share) ** np.arange(self.n_trees)
+        nowhere, zeros = np.full(self.n_trees, -1, np.int64), np.zeros(self.n_trees, np.int64)
+        return Forest.from_nodes(
+            sizes=[1] * self.n_trees,
+            left=nowhere,
+            right=nowhere,
+            feature=zeros,
+            threshold=zeros.astype(np.float32),
+            missing_left=zeros.astype(np.bool_),
+            value=steps.astype(np.float32),
+            n_features=width,
+            base=base,
+            learning_rate=self.learning_rate,
+        )
 
 
 def read_booster(booster: Any, learning_rate: float) -> Forest:

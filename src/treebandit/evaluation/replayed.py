@@ -23,9 +23,18 @@ _CLIPPED_PERCENT = 5.0
 class Replayed:
     """What a learning agent earned per decision on a log.
 
-    value: mean reward of the events it accepted, which it learned. estimate, error: progressive IPS over all events,
-    each weighted by what the agent, as it was then, would have done. used: events accepted, of `seen`. clipped: events
-    whose logged probability was below `least_probability`, which are accepted too rarely.
+    value: mean reward of the events it accepted, which it learned.
+    interval: of that mean.
+    estimate, error: progressive IPS over all events, each weighted by what the agent, as it was then, would have done.
+    used, seen: events accepted, and all of them.
+    clipped: events whose logged probability was below `least_probability`, which are accepted too rarely.
+    rewards: of the events accepted, in their order.
+
+    >>> from treebandit import LinUCB
+    >>> from treebandit.evaluation import replay, shop_log
+    >>> played = replay(shop_log(300, policy="uniform"), LinUCB(seed=0))
+    >>> played.used < played.seen
+    True
     """
 
     value: float
