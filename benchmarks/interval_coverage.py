@@ -16,8 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from treebandit.core import Candidates, Columns
-from treebandit.evaluation import Sample, bootstrap, contributions, normal, sequence, time_uniform
-from treebandit.evaluation.diagnostics import LEAST_EFFECTIVE, effective_sample_size
+from treebandit.evaluation import (
+    Sample,
+    WeightDiagnostics,
+    bootstrap,
+    contributions,
+    normal,
+    sequence,
+    time_uniform,
+)
 from treebandit.evaluation.generated import shop_rewards
 from treebandit.evaluation.reward_models import TreePredictor, default_learner, folds_of
 
@@ -39,7 +46,14 @@ def draw(n, floor, seed):
     reward = (random.random(n) < shop_rewards(hour, age)[np.arange(n), chosen]).astype(float)
     target = np.where(age >= 50, 1, 2)
     weight = (chosen == target) / logged[np.arange(n), chosen]
-    return np.column_stack([hour, age]).astype(np.float32), chosen, target, weight, reward
+    contexts = np.column_stack([hour, age]).astype(np.float32)
+    return contexts, chosen, target, weight, reward, logged[np.arange(n), target]
+
+
+def is_answered(weight, logged):
+    """Whether `evaluate` would give a number: logged is the probability of the target's own arm."""
+    promised = len(weight) ** 2 / (1 / logged).sum()
+    return WeightDiagnostics.of(weight, promised=promised).refusal() is None
 
 
 def truth():
@@ -67,8 +81,8 @@ def simulate(name, n, seeds):
     value, floor = truth(), FLOORS[name]
     held, length, answered = {}, {}, []
     for seed in seeds:
-        contexts, chosen, target, weight, reward = draw(n, floor, seed)
-        answered.append(effective_sample_size(weight) >= LEAST_EFFECTIVE)
+        contexts, chosen, target, weight, reward, logged = draw(n, floor, seed)
+        answered.append(is_answered(weight, logged))
         sample = Sample(reward, weight, *predictions(contexts, chosen, target, reward, seed))
         found = {}
         for estimator in ("ips", "snips", "dr"):
@@ -115,7 +129,7 @@ def table(results):
             cells.append(f"{100 * got.mean():.1f}{among} ({wide:.3f})")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     refused = [f"{100 * (1 - each['ips, normal'].mean()):.0f} %" for _, _, each in results.values()]
-    lines.append("| refused: effective sample size below 30 | " + " | ".join(refused) + " |")
+    lines.append("| refused: not enough evidence | " + " | ".join(refused) + " |")
     return lines
 
 
@@ -164,11 +178,16 @@ def main():
 NOTES = [
     "## What to take",
     "",
-    "- Normal intervals are short while few decisions carry the weight, and right from an effective sample size of "
-    "some hundreds on; that is why `evaluate` refuses below 30.",
-    "- The studentised bootstrap follows skewed weights better than the normal interval where the log is small.",
-    "- Time-uniform intervals hold at all times at once, so each single look holds far more often than 95 %: that is "
-    "the price of looking whenever you like, and they are longer.",
+    "- Just above the limit of 30 intervals are still too short: the few logs of 1,000 decisions with weights up to 50 "
+    "that are answered hold the truth in 86 to 92 %. At an effective sample size of some 80 to 300 it is 92 to 97 %.",
+    "- The studentised bootstrap is better than the normal interval on small logs with even weights, and not on skewed "
+    "ones, where it is longer and for SNIPS and DR holds the truth less often up to 300 decisions.",
+    "- Time-uniform intervals hold at all times at once, so each single look holds far more often than 95 %; they are "
+    "two to three times as long.",
+    "- An effective sample size below 30 was the only reason to refuse when these logs were first drawn. It answered "
+    "16 % of the skewed logs of 100 decisions, and of those the IPS interval held the truth in 5 %: decisions of great "
+    "weight had not come yet. The other two reasons (what the logged probabilities promise, and the mean weight) were "
+    "added after that was seen, and are shown here on the same logs; on others they are not measured yet.",
     "",
 ]
 

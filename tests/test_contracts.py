@@ -78,6 +78,7 @@ ENVIRONMENTS = {
 
 #: Arguments of a learner, and the contracts that it does not promise.
 LEARNERS = {
+    "CrossValidatedTrees": [({}, ()), ({"trees": BOOSTED, "folds": 2}, ())],
     "DecisionTreeTrees": [({}, ("counts",)), ({"min_samples_leaf": 2, "max_depth": 3}, ())],
     "ExtraTrees": [({"n_trees": 13}, ()), ({"n_trees": 5, "bootstrap": True, "max_features": 1}, ())],
     "HistogramForest": [

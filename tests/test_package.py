@@ -108,7 +108,9 @@ def test_no_public_name_is_that_of_a_module_beside_it():
     for package in (None, *registry._APART):
         name = "treebandit" + (f".{package}" if package else "")
         folder = Path(treebandit.__file__).parent / (package or "")
-        modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+        modules = {
+            path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+        }
         assert not modules & set(registry.public_names(name))
 
 

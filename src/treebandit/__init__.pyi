@@ -37,6 +37,7 @@ from treebandit.saving import load as load
 from treebandit.service.client import AsyncClient as AsyncClient
 from treebandit.service.client import Client as Client
 from treebandit.service.client import Decided as Decided
+from treebandit.trees.cross_validated import CrossValidatedTrees as CrossValidatedTrees
 from treebandit.trees.forest import Forest as Forest
 from treebandit.trees.forest import TreeLearner as TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest as HistogramForest

@@ -36,6 +36,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "agents.tree_ensemble": "TETS TEUCB",
     },
     "tree learner": {
+        "trees.cross_validated": "CrossValidatedTrees",
         "trees.histogram_forest": "HistogramForest",
         "trees.lightgbm_trees": "LightGBMTrees",
         "trees.sklearn_trees": "DecisionTreeTrees ExtraTrees RandomForestTrees",

@@ -78,9 +78,9 @@ def test_told_probabilities_are_the_frequencies_of_choose(name):
     for _ in range(times):
         told += in_round(agent, clock, lambda: agent.decide(X[1], arms=OFFERED, floor=0.0)).probabilities
     drawn = 100 * told  # of 100 draws each, told exactly
-    if drawn.max() == drawn.sum():  # no chance in it
+    if drawn.max() == drawn.sum():  # no chance in it, or so little that no draw shows it
         assert chosen.argmax() == drawn.argmax()
-        assert chosen.max() == many
+        assert chosen.max() >= 0.997 * many
     else:
         both = np.stack([chosen, drawn])[:, chosen + drawn > 10.0]
         assert stats.chi2_contingency(both).pvalue > LEAST

@@ -250,3 +250,72 @@ def test_the_same_seed_gives_the_same_numbers(log):
         for _ in range(2)
     )
     assert first.as_dict() == second.as_dict()
+
+
+def test_a_handful_of_decisions_is_refused_not_an_error():
+    found = evaluate(shop_log(6, seed=0), ["uniform", "logging"])
+    assert all("not enough evidence" in policy.refusal for policy in found.policies)
+
+
+def test_tiny_probabilities_do_not_overflow(log):
+    frame = log.frame.with_columns(
+        probability=pl.when(pl.int_range(pl.len()) == 3).then(1e-300).otherwise("probability"),
+        probabilities=None,
+    )
+    found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips", "snips"))["uniform"]
+    assert found.diagnostics.effective == pytest.approx(1)
+    assert "not enough evidence" in found.refusal
+
+
+def test_contexts_of_every_shape_reach_the_reward_model():
+    records = list(shop_log(300, seed=0).records())
+    contexts = [
+        {
+            "deep": {"a": 1, "b": {"c": "x"}},
+            "tags": ["red", "new"],
+            "sizes": [1, 2.5],
+            "flag": True,
+            "none": None,
+        },
+        {"deep": {"a": 2}, "tags": [], "sizes": [3], "flag": False},
+        {},
+        {"mixed": 1},
+        {"mixed": "one"},
+    ]
+    for place, record in enumerate(records):
+        record["context"] = contexts[place % len(contexts)]
+        record["arm_contexts"] = [{"price": place % 4}, None, {"price": 1.5, "kind": "hot"}]
+    found = evaluate(DecisionLog.from_records(records), ["uniform"], estimators=("dr",), reward_model=QUICK)
+    assert np.isfinite(found["uniform"]["dr"].value)
+    for record in records:
+        record["context"] = [1.0, None, 3.0]
+        record["arms"] = None
+        record["arm_contexts"] = [[1], [2], [3]]
+    found = evaluate(DecisionLog.from_records(records), ["uniform"], estimators=("dr",), reward_model=QUICK)
+    assert np.isfinite(found["uniform"]["dr"].value)
+    with pytest.raises(LogError, match="does not name its arms"):
+        evaluate(DecisionLog.from_records(records), ["arm:tea"], estimators=("ips",))
+
+
+def test_decisions_of_great_weight_that_are_still_to_come_are_missed():
+    """Water was never shown: what was found looks even, and the logged probabilities tell that it is not all."""
+    lucky = shop_log(130, seed=0).frame.filter(pl.col("chosen").list.first() != 2)
+    half = {"half water": lambda context, *_: [0.5, 0, 0.5] if context["hour"] < 12 else [0, 0.5, 0.5]}
+    found = evaluate(DecisionLog.from_frame(lucky), half, estimators=("ips",))["half water"]
+    assert found.diagnostics.effective > 30 > found.diagnostics.promised
+    assert "decisions of great weight are still to come" in found.refusal
+    # Where only the chosen arm's probability was logged, the mean weight alone can tell.
+    blind = DecisionLog.from_frame(lucky.with_columns(probabilities=None))
+    unknown = evaluate(blind, half, estimators=("ips",))["half water"].diagnostics
+    assert unknown.promised is None
+    assert any("mean weight" in text for text in unknown.warnings())
+    mostly = {"mostly water": lambda context, *_: [0.3, 0, 0.7] if context["hour"] < 12 else [0, 0.3, 0.7]}
+    assert "the mean weight is 0.3" in evaluate(blind, mostly, estimators=("ips",))["mostly water"].refusal
+
+
+def test_the_promised_sample_size_is_the_one_found_in_the_long_run(log):
+    found = evaluate(log, {"uniform": "uniform", "by age": by_age}, estimators=("ips",))
+    for policy in found.policies:
+        assert policy.diagnostics.promised == pytest.approx(policy.diagnostics.effective, rel=0.1)
+    modelled = evaluate(log, ["uniform"], estimators=("dr",), reward_model=QUICK)["uniform"].diagnostics
+    assert modelled.promised == pytest.approx(found["uniform"].diagnostics.promised)

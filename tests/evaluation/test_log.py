@@ -9,6 +9,7 @@ import pytest
 from treebandit.errors import LogError
 from treebandit.evaluation import DecisionLog
 from treebandit.evaluation.columns import SCHEMA
+from treebandit.evaluation.validation import _is_plainly_right
 
 
 def record(number=0, **changes):
@@ -140,10 +141,27 @@ IMPOSSIBLE = {
 }
 
 
+@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize(("problem", "change"), IMPOSSIBLE.items())
-def test_impossible_rows_are_counted_and_the_first_is_named(problem, change):
+def test_impossible_rows_are_counted_and_the_first_is_named(problem, change, plain):
+    """Plain: without arm_contexts, as most logs are; these are checked by a quicker way first."""
+    if plain and "length" in problem:
+        return
+    own = {"arm_contexts": None} if plain else {}
+    records = [record(1, **own), record(0, **(own | change)), record(2, **own)]
     with pytest.raises(LogError, match=rf"of 3 decisions .*1 .*{problem}.*id 'd0'"):
-        DecisionLog.from_records([record(1), record(0, **change), record(2)])
+        DecisionLog.from_records(records)
+
+
+def test_right_rows_are_seen_to_be_right_the_quick_way():
+    for listed in ([0.5, 0.25, 0.25], None):
+        rows = [record(number, arm_contexts=None, probabilities=listed) for number in range(9)]
+        rows[4]["reward"] = None
+        frame = DecisionLog.from_records(rows).frame.collect()
+        assert _is_plainly_right(frame)
+    wrong = [("reward", float("inf")), ("probability", 1.5), ("probability", float("nan")), ("id", None)]
+    for column, value in wrong:
+        assert not _is_plainly_right(frame.with_columns(pl.lit(value).alias(column))), column
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+import treebandit
 from treebandit.experiments.records import RunRecord, merge_plan, write_record
 from treebandit.reports.paper import paper_table
 
@@ -57,7 +58,7 @@ def make_record(spec: dict[str, Any], regret: np.ndarray, *, milliseconds=1.0, n
         "cpu_seconds": count * milliseconds * 1e-3,
         "duration": count * milliseconds * 1.1e-3,
         "started": f"2026-03-0{1 + spec['seed'] % 9}T12:00:00+00:00",
-        "treebandit": "0.1.0",
+        "treebandit": treebandit.__version__,
         "seed": spec["seed"],
         "packages": {"numpy": "2.4.6", "xgboost-cpu": "3.2.0"},
         "machine": {"system": "Linux", "processor": "A <fast> one", "cores": 2},

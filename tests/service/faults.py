@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -32,9 +33,11 @@ _CODE = "import sys; sys.argv[0] = 'treebandit'; from treebandit.cli import main
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port that no outgoing connection is given: else a client could take it while the service is down."""
+    while True:
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", random.SystemRandom().randrange(20_000, 30_000)))
+            return listener.getsockname()[1]
 
 
 class Process:
@@ -75,6 +78,7 @@ class Process:
                     return self
             except httpx.TransportError:
                 pass
+            assert self.process.poll() is None, f"the service has ended with {self.process.returncode}"
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.url} is not ready")
             time.sleep(0.05)

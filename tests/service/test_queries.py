@@ -1,23 +1,119 @@
-from service.test_fold import Shop
+"""The dashboard's queries against a slow reference: a loop over the entries of a small log."""
 
-from treebandit.service import queries
+import numpy as np
+import pytest
+from service.test_fold import SECOND, Shop
+
+from treebandit.service import erasure, queries
+from treebandit.service.fold import outcome
+from treebandit.service.queries import Window
+
+ALL = Window(0, 1 << 60)
 
 
-def test_what_the_dashboard_reads(store):
-    shop = Shop(store)
-    for number in range(10):
-        shop.decide(f"d{number}", arm=number % 2)
-        if number < 4:
-            shop.reward(f"d{number}", float(number))
-    span = (0, 1 << 60)
-    buckets = queries.rewards_over_time(store, shop.now, *span, 1 << 59)
-    assert sum(each.decisions for each in buckets) == 10
-    assert sum(each.rewards for each in buckets) == 4
-    assert sum(each.total for each in buckets) == 6.0
-    assert sum(each.squares for each in buckets) == 14.0
-    arms = {each.arm: each for each in queries.arms(store, shop.now, *span)}
-    assert (arms["a"].decisions, arms["b"].total) == (5, 4.0)
-    assert len(queries.delays(store, shop.now, *span)) == 4
-    assert queries.probabilities(store, shop.now, *span, 1 << 59)[0][1:] == (0.5, 10)
-    assert queries.versions(store, shop.now) == []
-    assert queries.counts(store, shop.now) == {"config": 1, "decision": 10, "reward": 4}
+def busy_shop(store, **settings):
+    """Decisions with rewards in time, several, late, early, none; deferred ones, erased ones, waits over and not."""
+    shop = Shop(store, **settings)
+    chance = np.random.default_rng(1)
+    for number in range(60):
+        id, deferred = f"d{number}", number % 7 == 0
+        if number % 11 == 0:
+            shop.reward(id, 5.0)
+        shop.decide(id, arm=int(chance.integers(3)), deferred=deferred)
+        if deferred and number % 2:
+            shop.activate(id)
+        for _ in range(int(chance.integers(3))):
+            shop.reward(id, float(chance.normal()))
+        if number % 10 == 9:
+            shop.wait(4)
+            shop.reward(f"d{number - 9}", 100.0)
+            shop.reward(f"d{number - 1}", 2.0)
+    erasure.erase(store, shop.row.id, ids=["d3", "d41"])
+    return shop
+
+
+def reference(store, row, since, step):
+    """Cells by reading everything: (bucket, holdout, arm) -> decisions, settled, total, squares, answered."""
+    found = {}
+    for entry in store.entries(row.id, 0, 10_000, "decision"):
+        about = store.about(row.id, [entry.decision])[entry.decision]
+        if not entry.body:
+            continue
+        arm = store.rows("SELECT arm FROM entries WHERE bandit = ? AND place = ?", (row.id, entry.place))[0][
+            0
+        ]
+        value, _ = outcome(about)
+        due = entry.due or next((each.due for each in about if each.kind == "activation"), None)
+        over = due is not None and due <= row.closed_until
+        default = row.config.reward_default
+        reward = None
+        if over:
+            reward = default if value is None else value
+        elif default is None and row.config.aggregation == "first":
+            reward = value
+        cell = found.setdefault(((entry.time - since) // step, entry.holdout, arm), [0, 0, 0.0, 0.0, 0])
+        cell[0] += 1
+        cell[4] += value is not None
+        if reward is not None:
+            cell[1] += 1
+            cell[2] += reward
+            cell[3] += reward**2
+    return found
+
+
+@pytest.mark.parametrize("aggregation", ["first", "last", "sum", "mean"])
+@pytest.mark.parametrize("default", [0.0, -1.0, None])
+def test_cells_are_those_of_a_loop_over_the_log(store, aggregation, default):
+    shop = busy_shop(store, aggregation=aggregation, reward_default=default)
+    seen, capped = queries.window(store, shop.now, *ALL, 1000)
+    assert not capped
+    step = 3 * SECOND
+    expected = reference(store, shop.now, seen.since, step)
+    found = {each[:3]: each for each in queries.cells(store, shop.now, seen, step)}
+    assert found.keys() == expected.keys()
+    for key, cell in expected.items():
+        each = found[key]
+        got = (each.decisions, each.settled, each.total, each.squares, each.answered)
+        assert got == pytest.approx(tuple(cell))
+    assert sum(each.probability for each in found.values()) == pytest.approx(0.5 * 58)
+
+
+def test_delays_sample_and_counts(store):
+    shop = busy_shop(store, aggregation="first")
+    row = shop.now
+    delays = queries.delays(store, row, ALL)
+    expected = []
+    for entry in store.entries(row.id, 0, 10_000, "decision"):
+        about = store.about(row.id, [entry.decision])[entry.decision]
+        came = [each.time for each in about if each.kind == "reward"]
+        due = entry.due or next((each.due for each in about if each.kind == "activation"), None)
+        if came and entry.body:
+            expected.append((max(0, min(came) - entry.time), due is not None and min(came) < due))
+    assert sorted(map(tuple, delays)) == sorted(expected)
+    assert any(not each.counted for each in delays)
+    assert len(queries.sample(store, row, ALL, 1)) == 58
+    thinned = queries.sample(store, row, ALL, 5)
+    assert 10 <= len(thinned) <= 12
+    assert [each.time for each in thinned] == sorted(each.time for each in thinned)
+    assert queries.decided_between(store, row, ALL) == 60
+    assert queries.last_time(store, row, "reward") == max(
+        each.time for each in store.entries(row.id, 0, 10_000, "reward")
+    )
+    assert queries.last_time(store, row, "publish") is None
+    assert queries.versions(store, row) == []
+    due = [each.due for each in store.entries(row.id, 0, 10_000) if each.due is not None]
+    assert queries.awaiting(store, row, ALL) == sum(each > row.closed_until for each in due) > 0
+
+
+def test_a_window_holds_no_more_than_it_may(store):
+    shop = busy_shop(store)
+    times = [each.time for each in store.entries(shop.row.id, 0, 10_000, "decision")]
+    seen, capped = queries.window(store, shop.now, *ALL, 20)
+    assert capped
+    assert queries.decided_between(store, shop.now, seen) <= 20
+    assert queries.window(store, shop.now, times[30], 1 << 60, 100)[0].since == times[30]
+    nothing = queries.window(store, shop.now, 1 << 59, 1 << 60, 100)[0]
+    assert queries.cells(store, shop.now, nothing, SECOND) == []
+    place = queries.place_before(store, shop.now, 1 << 60, 5)
+    assert sum(each.kind == "decision" for each in store.entries(shop.row.id, place, 10_000)) == 5
+    assert queries.place_before(store, shop.now, 1 << 60, 100) == 0

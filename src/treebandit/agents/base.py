@@ -19,7 +19,6 @@ from treebandit.agents.deciding import Offer, Settings
 from treebandit.core import Candidates, Decision, Estimate, Floats, Indices, Oracle, choose_with
 from treebandit.docstrings import inherit_arguments
 from treebandit.errors import (
-    DecideOnlyError,
     InputError,
     NoEstimateError,
     NotFittedError,
@@ -142,7 +141,11 @@ class BaseAgent:
             offered, inputs = self._inputs.enter_many(contexts, arms)
             settings.check_size(len(offered[0]) if offered else 1)
             offers = Offer.many(contexts, arms, offered, ids)
-            return self._decide_all(offers, inputs, settings) if offers else []
+            if not offers:
+                return []
+            return self._decide(
+                offers[0].candidates, inputs, partial(deciding.in_turn, self, settings, offers)
+            )
 
     def probabilities(
         self,
@@ -184,7 +187,7 @@ class BaseAgent:
         self._refuse_nested("learn")
         with self._lock:
             self._finish()
-            self._refuse_learning()
+            deciding.refuse_learning(self._decide_only)
             if (decisions := deciding.decisions_in(contexts)) is not None:
                 contexts, rewards, arms = deciding.rows_to_learn(contexts, rewards, decisions, arms)
                 new_arms = True  # they were offered, if perhaps by another agent
@@ -252,13 +255,6 @@ class BaseAgent:
                 f"{method} was called while this agent decides, from inside its oracle; let the oracle only choose rows"
             )
 
-    def _refuse_learning(self) -> None:
-        if self._decide_only:
-            raise DecideOnlyError(
-                "this agent was saved without its history (history=False), to decide only; learn with the agent that "
-                "saved it, and save that again"
-            )
-
     def _finish(self) -> None:
         """Bring to an end what an earlier call left unfinished."""
         if self._unfinished is not None:
@@ -304,18 +300,6 @@ class BaseAgent:
     def _marginals(self, settings: Settings, candidates: Candidates) -> Floats:
         drawn = self._drawn(candidates, settings.draws)
         return settings.choices(drawn, self._random).marginals
-
-    def _decide_all(self, offers: list[Offer], inputs: Inputs, settings: Settings) -> list[Decision]:
-        """Decisions one after the other, each a round of its own; nothing has changed where one fails."""
-
-        def decide_all(first: Candidates) -> list[Decision]:
-            made = [self._decision(settings, offers[0], first)]
-            for offer in offers[1:]:
-                self.clock += 1
-                made.append(self._decision(settings, offer, offer.candidates))
-            return made
-
-        return self._decide(offers[0].candidates, inputs, decide_all)
 
     def _drawn(self, candidates: Candidates, size: int) -> ScoreDraws:
         """`_draws`, or `_scores` again and again where a subclass has written only that."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from treebandit.core import Candidates, Columns, Decision, Floats, Indices, Oracle
-from treebandit.errors import ArmsError, InputError, ParameterError, ShapeError
+from treebandit.errors import ArmsError, DecideOnlyError, InputError, ParameterError, ShapeError
 from treebandit.features.arm_index import plain_labels
 from treebandit.features.given import Given, copy_of, joined
 from treebandit.features.values import shown
@@ -203,6 +203,24 @@ def _joined_candidates(parts: list[Candidates]) -> Candidates:
     arms: list[Indices] = [part.arms for part in parts if part.arms is not None]
     contexts = np.concatenate([part.contexts for part in parts])
     return Candidates(contexts, np.concatenate(arms) if arms else None, columns)
+
+
+def refuse_learning(decide_only: bool) -> None:
+    """Raise where an agent was saved without its history."""
+    if decide_only:
+        raise DecideOnlyError(
+            "this agent was saved without its history (history=False), to decide only; learn with the agent that "
+            "saved it, and save that again"
+        )
+
+
+def in_turn(agent: Any, settings: Settings, offers: list[Offer], first: Candidates) -> list[Decision]:
+    """Decisions one after the other, each a round of its own; the round of the first has begun."""
+    made = [agent._decision(settings, offers[0], first)]
+    for offer in offers[1:]:
+        agent.clock += 1
+        made.append(agent._decision(settings, offer, offer.candidates))
+    return made
 
 
 @lru_cache(maxsize=256)

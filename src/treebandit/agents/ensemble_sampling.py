@@ -22,6 +22,11 @@ class EnsembleSampling(ModelAgent):
     ridge: λ, the weight of the prior.
     rebuild: when numbers and rewards are standardised anew: '8 ln t', 'every 100' or 'never' (after the first time).
     standardise: learn rewards of mean 0 and standard deviation 1; False, rewards as they are.
+
+    >>> from treebandit import EnsembleSampling
+    >>> agent = EnsembleSampling(members=5, seed=0)
+    >>> decision = agent.decide([1.0, 2.0], arms=["a", "b"])
+    >>> agent.learn(decision, 1.0)
     """
 
     members: int = 30

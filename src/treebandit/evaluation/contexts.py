@@ -119,7 +119,7 @@ def _flattened(series: pl.Series, name: str = "") -> Iterator[tuple[str, pl.Seri
             for item in items.head(MOST_TAGS):
                 yield f"{name}={item}", series.list.contains(item).cast(pl.Float64)
         elif inner != pl.Null:
-            for place in range(series.list.len().to_numpy().max(initial=0)):
+            for place in range(int(series.list.len().drop_nulls().to_numpy().max(initial=0))):
                 yield from _flattened(
                     series.list.get(place, null_on_oob=True), f"{name}.{place}" if name else f"x{place}"
                 )

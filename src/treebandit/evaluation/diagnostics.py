@@ -12,6 +12,9 @@ from treebandit.evaluation.batches import Batch
 
 #: Below this effective sample size there is no estimate: the interval itself cannot be believed.
 LEAST_EFFECTIVE = 30.0
+#: The mean weight is 1 but for chance; outside of these limits the log misses most of what the policy plays, or one
+#: decision is most of it. With an effective sample size of 30 chance alone goes there once in some hundred logs.
+MEAN_WEIGHT_LIMITS = (0.5, 2.0)
 #: Bins of equal probability for calibration.
 _EDGES = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0])
 #: Parts of the log, in its order, that drift compares.
@@ -22,8 +25,11 @@ _MOST_CALIBRATED = 100_000
 
 def effective_sample_size(weight: Floats) -> float:
     """(Σ w)² / Σ w²: how many decisions of the target policy itself the weighted ones are worth."""
-    squares = float((weight**2).sum())
-    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
+    largest = float(weight.max(initial=0.0))
+    if largest == 0:
+        return 0.0
+    scaled = weight / largest  # squares of weights near the limits of floats would be infinite
+    return float(scaled.sum()) ** 2 / float((scaled**2).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,8 @@ class WeightDiagnostics:
     matched: share with a weight above 0.
     support: share of the decisions in which every arm that the target could play could also have been logged; None
         where the log does not tell the probabilities of arms that were not chosen.
+    promised: the effective sample size that the logged probabilities of all arms lead to expect; None where they are
+        not known. The one found is too large while decisions of great weight are still to come.
     left_out: decisions that the policy cannot make.
 
     >>> import numpy as np
@@ -54,14 +62,18 @@ class WeightDiagnostics:
     matched: float
     support: float | None
     left_out: int = 0
+    promised: float | None = None
 
     @classmethod
-    def of(cls, weight: Floats, *, support: float | None = None, left_out: int = 0) -> WeightDiagnostics:
+    def of(
+        cls, weight: Floats, *, support: float | None = None, left_out: int = 0, promised: float | None = None
+    ) -> WeightDiagnostics:
         """The diagnostics of (n,) weights."""
         n = len(weight)
         if n == 0:
-            return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out)
-        error = float(weight.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+            return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out, promised)
+        scale = float(weight.max()) or 1.0
+        error = float((weight / scale).std(ddof=1) / np.sqrt(n) * scale) if n > 1 else np.nan
         return cls(
             n,
             effective_sample_size(weight),
@@ -71,11 +83,14 @@ class WeightDiagnostics:
             float((weight > 0).mean()),
             support,
             left_out,
+            promised,
         )
 
     def refusal(self, least: float = LEAST_EFFECTIVE) -> str | None:
         """Why there is not enough evidence, and what log would give it; None where there is enough."""
-        if self.effective >= least:
+        if self.effective >= least and least > 0:
+            return self._unseen(least)
+        if least == 0:
             return None
         if self.decisions == 0:
             return "not enough evidence: no decision of the log can be used for this policy"
@@ -93,6 +108,25 @@ class WeightDiagnostics:
             f"{_rounded(self.decisions * factor)} decisions logged like these, or as many as here with weights of at "
             f"most {bound:,.0f}: what this policy plays with probability p must have been logged with at least "
             f"p / {bound:,.0f}"
+        )
+
+    def _unseen(self, least: float) -> str | None:
+        """Why the decisions found, though enough of them, are not those that count; None where they are."""
+        if self.promised is not None and self.promised < least:
+            return (
+                f"not enough evidence: what this policy plays was logged so rarely that {self.decisions:,} decisions "
+                f"are worth about {self.promised:.3g} of its own by the logged probabilities ({least:g} are needed); "
+                "the decisions of great weight are still to come. Needed: about "
+                f"{_rounded(self.decisions * least / max(self.promised, 1e-9))} decisions logged like these, or larger "
+                "probabilities of what this policy plays"
+            )
+        low, high = MEAN_WEIGHT_LIMITS
+        if low <= self.mean_weight <= high:
+            return None
+        return (
+            f"not enough evidence: the mean weight is {self.mean_weight:.2f} and should be 1, so the log holds too "
+            "little of what this policy plays, or its probabilities are not true. Needed: a log that gives each arm of "
+            "this policy a probability (a floor), with true probabilities"
         )
 
     def warnings(self) -> list[str]:

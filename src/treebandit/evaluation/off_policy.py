@@ -95,6 +95,8 @@ class _Collected:
     chosen: list[Floats] = field(default_factory=list)
     value: list[Floats] = field(default_factory=list)
     pair_weight: list[Floats] = field(default_factory=list)
+    squares: float = 0.0
+    promised_for: int = 0
     supported: int = 0
     support_known: int = 0
     left_out: int = 0
@@ -118,6 +120,9 @@ class _Pass:
         wanted = settings.estimators
         if self.summary.sets:
             wanted = self._for_sets(wanted)
+        if self.total < 2 * settings.folds and any(name in WITHOUT_MODEL for name in wanted):
+            # Too few to learn a model from; they are too few for an answer, too, and shall be told so.
+            wanted = tuple(name for name in wanted if name in WITHOUT_MODEL)
         modelled = any(name not in WITHOUT_MODEL for name in wanted)
         model = self._model(codes) if modelled else None
         missing = self._missing()
@@ -209,6 +214,9 @@ def _collect(
         weight = (batch.chosen_per_decision / batch.offered)[batch.owner] / logged
         part.support_known += len(batch) * covered
         part.supported += len(batch) * covered
+        if covered and batch.marginals is not None:
+            share = batch.chosen_per_decision / batch.offered
+            _promise(part, batch, share**2 * batch.sums(1 / batch.marginals))
     else:
         probabilities = target.probabilities(batch, codes)
         weight = probabilities[batch.chosen] / logged
@@ -243,6 +251,15 @@ def _collect(
         uncovered = batch.sums(((probabilities > 1e-12) & told & (batch.marginals <= 0)).astype(np.float64))
         part.support_known += len(batch)
         part.supported += int((uncovered == 0).sum())
+        squares = np.zeros(batch.size)
+        np.divide(probabilities**2, batch.marginals, out=squares, where=told & (batch.marginals > 0))
+        _promise(part, batch, batch.sums(squares))
+
+
+def _promise(part: _Collected, batch: Batch, squares: Floats) -> None:
+    """Take in Σ π² / h, the mean of w² that the logged probabilities lead to expect in each decision."""
+    part.squares += float(squares.sum())
+    part.promised_for += int(batch.chosen_per_decision.sum())
 
 
 def _valued(
@@ -259,7 +276,12 @@ def _valued(
     if part.left_out:
         weights = sample.weight
     support = part.supported / part.support_known if part.support_known else None
-    diagnostics = WeightDiagnostics.of(weights, support=support, left_out=part.left_out)
+    # Of the decisions whose probabilities are all known; the others are taken to be like them.
+    known = part.promised_for
+    promised = None
+    if known and part.squares > 0:
+        promised = known**2 / part.squares * len(weights) / known
+    diagnostics = WeightDiagnostics.of(weights, support=support, left_out=part.left_out, promised=promised)
     refusal = diagnostics.refusal(settings.least_effective)
     values = PolicyValue(name, type(target).__name__, diagnostics, sample, refusal=refusal)
     if refusal is None or settings.anyway:

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treebandit.service import (
     api_bandits,
+    api_dashboard,
     api_decisions,
     api_health,
     api_log,
@@ -43,6 +44,7 @@ OPERATIONS: Sequence[Operation] = (
     *api_decisions.OPERATIONS,  # first, as routes are tried in this order
     *api_bandits.OPERATIONS,
     *api_log.OPERATIONS,
+    *api_dashboard.OPERATIONS,
     *api_models.OPERATIONS,
     *api_health.OPERATIONS,
     *personalizer.OPERATIONS,

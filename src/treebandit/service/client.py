@@ -30,8 +30,18 @@ Arms = Sequence[str | Mapping[str, Any]]
 class Decided:
     """What the service decided; or, where it did not answer in time, the caller's fallback.
 
-    probabilities: of each arm that was offered. fallback: True where the service did not decide; `reward` then sends
-    nothing. slots: the arm of each slot, where slots were asked for.
+    id: of the decision.
+    arms: the chosen ones.
+    probability: of this choice; None where the service did not decide.
+    probabilities: of each arm that was offered.
+    version: of the model that decided.
+    holdout: True where the control group's policy decided.
+    fallback: True where the service did not decide; `reward` then sends nothing.
+    slots: the arm of each slot, where slots were asked for.
+
+    >>> from treebandit import Decided
+    >>> Decided("visit-1", ("coffee",)).arm
+    'coffee'
     """
 
     id: str
@@ -144,11 +154,19 @@ def _no_answer(seconds: float, error: Exception | None) -> NoAnswerError:
 class Client(_Calls):
     """Decide and reward over HTTP.
 
-        client = treebandit.Client("http://localhost:8787", "shop")
-        decision = client.decide({"age": 31}, ["coffee", "tea"], fallback="tea")
-        client.reward(decision, 1.0)
+    url: of the service.
+    bandit: its name there.
+    options: `key`, needed where the service has keys; `timeout`, seconds for one call with all tries; `retries`, how
+        often a call is tried again, always with the same id, so that it counts once.
 
-    May be shared by threads. A `with` block closes it.
+    May be shared by threads. A `with` block closes it. Where no service answers, the fallback is the decision:
+
+    >>> from treebandit import Client
+    >>> with Client("http://127.0.0.1:9", "shop", timeout=0.2) as client:
+    ...     decision = client.decide({"age": 31}, ["coffee", "tea"], fallback="tea")
+    ...     client.reward(decision, 1.0)
+    >>> decision.arm, decision.fallback
+    ('tea', True)
     """
 
     def __init__(self, url: str, bandit: str, **options: Any) -> None:
@@ -233,7 +251,21 @@ class Client(_Calls):
 
 
 class AsyncClient(_Calls):
-    """`Client` for asyncio: the same methods, to await."""
+    """`Client` for asyncio: the same methods, to await.
+
+    url: of the service.
+    bandit: its name there.
+    options: `key`, needed where the service has keys; `timeout`, seconds for one call with all tries; `retries`, how
+        often a call is tried again, always with the same id, so that it counts once.
+
+    >>> import asyncio
+    >>> from treebandit import AsyncClient
+    >>> async def decide():
+    ...     async with AsyncClient("http://127.0.0.1:9", "shop", timeout=0.2) as client:
+    ...         return await client.decide({"age": 31}, ["coffee", "tea"], fallback="tea")
+    >>> asyncio.run(decide()).arm
+    'tea'
+    """
 
     def __init__(self, url: str, bandit: str, **options: Any) -> None:
         transport = options.pop("transport", None)

@@ -1,90 +1,172 @@
-"""What the dashboard reads: all queries that only look, in one place."""
+"""What the dashboard reads: all queries that only look, in one place; the same SQL for both stores."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from treebandit.service.store import BanditRow, Store
 
-#: A decision and the first reward that came before the end of its wait.
-_JOINED = """FROM entries d LEFT JOIN entries r ON r.bandit = d.bandit AND r.decision = d.decision
-    AND r.kind = 'reward' AND (d.due IS NULL OR r.time < d.due)
-    WHERE d.bandit = ? AND d.kind = 'decision' AND d.time >= ? AND d.time < ?"""
+_OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
+#: How several rewards of a decision, all before the end of its wait, become one.
+_VALUE = {
+    "first": "(SELECT x.value {} ORDER BY x.place LIMIT 1)",
+    "last": "(SELECT x.value {} ORDER BY x.place DESC LIMIT 1)",
+    "sum": "(SELECT sum(x.value) {})",
+    "mean": "(SELECT avg(x.value) {})",
+}
 
 
-class Bucket(NamedTuple):
-    """Decisions of one span of time: how many, how many have a reward, the sum of these and of their squares."""
+class Window(NamedTuple):
+    """Decisions with since <= time < until, in microseconds since 1970."""
 
-    start: int
+    since: int
+    until: int
+
+
+class Cell(NamedTuple):
+    """Decisions of one arm, by the policy or the holdout, in one span of time.
+
+    settled: of how many the reward is known for good; total, squares: sums of these rewards. answered: of how many a
+    reward came. probability: the sum of the probabilities of what was chosen.
+    """
+
+    bucket: int
     holdout: bool
+    arm: str
     decisions: int
-    rewards: int
+    settled: int
     total: float
     squares: float
+    answered: int
+    probability: float
 
 
-class ArmShare(NamedTuple):
-    """How often an arm was chosen, and what it earned."""
+class Delay(NamedTuple):
+    """Microseconds from a decision to its first reward, and whether that was in time."""
 
-    arm: str
+    microseconds: int
+    counted: bool
+
+
+class SampledDecision(NamedTuple):
+    """A decision with its body (`entries.DecisionBody`)."""
+
+    time: int
     holdout: bool
-    decisions: int
-    rewards: int
-    total: float
+    body: bytes
 
 
-def rewards_over_time(store: Store, row: BanditRow, since: int, until: int, step: int) -> list[Bucket]:
-    """Rewards in spans of `step` microseconds, of the policy and of the holdout."""
+def window(store: Store, row: BanditRow, since: int, until: int, most: int) -> tuple[Window, bool]:
+    """From the first decision at or after `since`, yet no more than the newest `most`; whether some were left out."""
+    where = "FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?"
+    values = (row.id, since, until)
+    further = store.rows(f"SELECT time {where} ORDER BY time DESC LIMIT 1 OFFSET {int(most)}", values)
+    if further:
+        return Window(further[0][0] + 1, until), True
+    first = store.rows(f"SELECT min(time) {where}", values)[0][0]
+    return Window(until if first is None else first, until), False
+
+
+def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
+    """What was decided and earned in spans of `step` microseconds, counted from the beginning of the window.
+
+    A reward is settled where the wait of its decision has ended; where no default stands in for rewards that never
+    come, under `first`, as soon as it is there. To count what has come before its wait is over would count those who
+    buy at once and leave out those who never do.
+    """
+    config = row.config
+    at_once = config.reward_default is None and config.aggregation == "first"
+    value = _VALUE[config.aggregation].format(
+        f"FROM entries x WHERE {_OF_DECISION} AND x.kind = 'reward' AND x.time < d.due"
+    )
     found = store.rows(
-        f"SELECT (d.time / ?) * ?, d.holdout, count(*), count(r.value), sum(r.value), sum(r.value * r.value) {_JOINED} "
-        "GROUP BY 1, 2 ORDER BY 1, 2",
-        (step, step, row.id, since, until),
+        f"""WITH due AS (
+            SELECT d.bandit, d.decision, d.time, d.holdout, d.arm, d.probability, coalesce(d.due,
+                (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND x.kind = 'activation')) AS due
+            FROM entries d
+            WHERE d.bandit = ? AND d.kind = 'decision' AND d.time >= ? AND d.time < ? AND d.arm IS NOT NULL),
+        valued AS MATERIALIZED (SELECT d.*, {value} AS value FROM due d),
+        earned AS MATERIALIZED (
+            SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, CAST(? AS DOUBLE PRECISION))
+                {"WHEN v.due IS NOT NULL THEN v.value" if at_once else ""} END AS reward FROM valued v)
+        SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(reward * reward),
+            count(value), sum(probability)
+        FROM earned GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
+        (row.id, *seen, row.closed_until, config.reward_default, seen.since, step),
     )
     return [
-        Bucket(each[0], bool(each[1]), each[2], each[3], each[4] or 0.0, each[5] or 0.0) for each in found
+        Cell(int(each[0]), bool(each[1]), each[2], each[3], each[4], *(float(one or 0) for one in each[5:7]),
+             each[7], float(each[8] or 0))
+        for each in found
+    ]  # fmt: skip
+
+
+def delays(store: Store, row: BanditRow, seen: Window, most: int = 2000) -> list[Delay]:
+    """How late the first rewards of the newest decisions came; rewards told before their decision have 0."""
+    found = store.rows(
+        f"""SELECT d.time, coalesce(d.due,
+            (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND x.kind = 'activation')),
+            (SELECT min(x.time) FROM entries x WHERE {_OF_DECISION} AND x.kind = 'reward')
+        FROM entries d WHERE d.bandit = ? AND d.kind = 'decision' AND d.time >= ? AND d.time < ?
+            AND d.arm IS NOT NULL ORDER BY d.time DESC LIMIT {int(most)}""",
+        (row.id, *seen),
+    )
+    return [
+        Delay(max(0, came - time), due is not None and came < due)
+        for time, due, came in found
+        if came is not None
     ]
 
 
-def arms(store: Store, row: BanditRow, since: int, until: int) -> list[ArmShare]:
-    """Share and reward of each arm."""
+def sample(store: Store, row: BanditRow, seen: Window, every: int, most: int = 2000) -> list[SampledDecision]:
+    """Every so-many-th decision with its body, in the order of time."""
     found = store.rows(
-        f"SELECT d.arm, d.holdout, count(*), count(r.value), sum(r.value) {_JOINED} AND d.arm IS NOT NULL "
-        "GROUP BY 1, 2 ORDER BY 3 DESC",
-        (row.id, since, until),
+        f"""SELECT time, holdout, body FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?
+            AND arm IS NOT NULL AND t - (t / ?) * ? = 0 ORDER BY time DESC, place DESC LIMIT {int(most)}""",
+        (row.id, *seen, every, every),
     )
-    return [ArmShare(each[0], bool(each[1]), each[2], each[3], each[4] or 0.0) for each in found]
+    return [SampledDecision(each[0], bool(each[1]), bytes(each[2])) for each in reversed(found)]
 
 
-def delays(store: Store, row: BanditRow, since: int, until: int, limit: int = 10_000) -> list[int]:
-    """Microseconds from decisions to their rewards, of the newest decisions."""
+def decided_between(store: Store, row: BanditRow, seen: Window) -> int:
+    """How many decisions there are."""
+    sql = "SELECT count(*) FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?"
+    return int(store.rows(sql, (row.id, *seen))[0][0])
+
+
+def awaiting(store: Store, row: BanditRow, seen: Window) -> int:
+    """Decisions whose wait is not over."""
     found = store.rows(
-        f"SELECT r.time - d.time {_JOINED} AND r.time IS NOT NULL ORDER BY d.place DESC LIMIT {int(limit)}",
-        (row.id, since, until),
+        "SELECT count(*) FROM entries WHERE bandit = ? AND due > ? AND kind IN ('decision', 'activation') "
+        "AND time >= ?",
+        (row.id, row.closed_until, seen.since),
     )
-    return [each[0] for each in found]
+    return int(found[0][0])
 
 
-def probabilities(
-    store: Store, row: BanditRow, since: int, until: int, step: int
-) -> list[tuple[int, float, int]]:
-    """Mean probability of what was chosen, and the number of decisions, in spans of time."""
+def place_before(store: Store, row: BanditRow, until: int, most: int) -> int:
+    """The place behind which the newest `most` decisions before a time stand."""
     found = store.rows(
-        "SELECT (d.time / ?) * ?, avg(d.probability), count(*) FROM entries d WHERE d.bandit = ? "
-        "AND d.kind = 'decision' AND d.time >= ? AND d.time < ? GROUP BY 1 ORDER BY 1",
-        (step, step, row.id, since, until),
+        "SELECT place FROM entries WHERE bandit = ? AND kind = 'decision' AND time < ? "
+        f"ORDER BY time DESC, place DESC LIMIT 1 OFFSET {int(most)}",
+        (row.id, until),
     )
-    return [(each[0], float(each[1] or 0.0), each[2]) for each in found]
+    return int(found[0][0]) if found else 0
+
+
+def last_time(store: Store, row: BanditRow, kind: str) -> int | None:
+    """When the newest entry of a kind was stored."""
+    found: int | None = store.rows(
+        "SELECT max(time) FROM entries WHERE bandit = ? AND kind = ?", (row.id, kind)
+    )[0][0]
+    return found
 
 
 def versions(store: Store, row: BanditRow, limit: int = 100) -> list[tuple[int, bytes]]:
     """When models were published, newest first, and the bodies of these entries (`models.Published`)."""
     found = store.rows(
-        f"SELECT time, body FROM entries WHERE bandit = ? AND kind = 'publish' ORDER BY time DESC LIMIT {int(limit)}",
+        "SELECT time, body FROM entries WHERE bandit = ? AND kind = 'publish' "
+        f"ORDER BY time DESC, place DESC LIMIT {int(limit)}",
         (row.id,),
     )
     return [(each[0], bytes(each[1])) for each in found]
-
-
-def counts(store: Store, row: BanditRow) -> dict[str, Any]:
-    """Entries of each kind."""
-    return dict(store.rows("SELECT kind, count(*) FROM entries WHERE bandit = ? GROUP BY kind", (row.id,)))

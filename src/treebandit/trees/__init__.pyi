@@ -1,3 +1,4 @@
+from treebandit.trees.cross_validated import CrossValidatedTrees as CrossValidatedTrees
 from treebandit.trees.forest import Forest as Forest
 from treebandit.trees.forest import TreeLearner as TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest as HistogramForest

@@ -90,7 +90,7 @@ def to_columns(log: DecisionLog) -> pl.DataFrame:
         return found
     contexts = rows["context"].str.json_decode(infer_schema_length=None)
     if not isinstance(contexts.dtype, pl.Struct):
-        width = int(np.max(contexts.list.len().to_numpy(), initial=0))
+        width = int(np.max(contexts.list.len().drop_nulls().to_numpy(), initial=0))
         return found.with_columns(contexts.list.get(place).alias(f"x{place}") for place in range(width))
     features = contexts.struct.unnest()
     return found.with_columns(

@@ -1,0 +1,176 @@
+"""The dashboard of one bandit: what the store has, put together, and kept for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from treebandit.service import dashboard_sample, queries
+from treebandit.service.dashboard_alerts import Silence, alerts
+from treebandit.service.dashboard_bodies import DashboardAnswer, Lateness, OtherPolicies, Version
+from treebandit.service.dashboard_policies import other_policies
+from treebandit.service.dashboard_recent import Recent
+from treebandit.service.dashboard_sums import arm_lines, headline, points
+from treebandit.service.models import Published
+from treebandit.service.queries import Delay, Window
+from treebandit.service.runtime import Runtime
+from treebandit.service.store import BanditRow, Store
+from treebandit.service.times import iso
+
+Span = Literal["15m", "1h", "24h", "7d", "all"]
+SPANS: dict[str, int] = {"15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800, "all": 0}
+#: Decisions that one look is about, at most: what it costs has a bound.
+_MOST = 100_000
+_SAMPLE = 1500
+_BUCKETS = 36
+
+
+class Dashboards:
+    """The dashboards of one process. A look costs the store something, so that it is kept for a moment.
+
+    The longer it took to make, the longer it is kept: many open pages cost no more than one, and all of them together
+    at most a tenth of one core.
+    """
+
+    def __init__(self, runtime: Runtime, *, least: float = 1.0) -> None:
+        self._runtime = runtime
+        self._recent = Recent(runtime.metrics)
+        self._least = least
+        self._kept: dict[Any, tuple[float, Any]] = {}
+        # One thread of its own: readers of pages never take the threads that decisions need.
+        self._thread = ThreadPoolExecutor(1, "dashboard")
+
+    async def look(self, row: BanditRow, span: str) -> DashboardAnswer:
+        """The dashboard as it is now, or was a moment ago."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._look, row, span)
+
+    def _look(self, row: BanditRow, span: str) -> DashboardAnswer:
+        now = time.monotonic()
+        for key in [key for key, (until, _) in self._kept.items() if until < now]:
+            del self._kept[key]
+        found: DashboardAnswer = self._for_a_while(
+            (row.id, row.revision, span), self._least, lambda: self._made(row, span)
+        )
+        return found
+
+    def _for_a_while(self, key: Any, least: float, make: Callable[[], Any]) -> Any:
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept[1]
+        started = time.monotonic()
+        made = make()
+        ended = time.monotonic()
+        self._kept[key] = (ended + max(least, 10 * (ended - started)), made)
+        return made
+
+    def _made(self, row: BanditRow, span: str) -> DashboardAnswer:
+        runtime = self._runtime
+        latency, refused = self._recent.look()
+        answer = dashboard(runtime.store, row, SPANS[span], refused=refused, missing=dict(runtime.missing))
+        answer.latency = latency
+        names = [each.arm for each in answer.arms if not each.other]
+        key = ("others", row.id, row.revision, bool(answer.headline.policy.decisions))
+        if answer.decisions:
+            answer.others = self._for_a_while(
+                key, 15 * self._least, lambda: other_policies(runtime.store, row, names)
+            )
+        return answer
+
+
+def dashboard(
+    store: Store,
+    row: BanditRow,
+    seconds: int,
+    *,
+    now: int | None = None,
+    refused: int = 0,
+    missing: dict[str, str] | None = None,
+) -> DashboardAnswer:
+    """The decisions of the last `seconds`, or all for 0; without latency and what other policies would have earned."""
+    if now is None:
+        with store.session() as connection:
+            now = max(connection.wall(), row.time)
+    until = now + 1
+    seen, capped = queries.window(
+        store, row, max(0, until - seconds * 1_000_000) if seconds else 0, until, _MOST
+    )
+    step = max(1, -(-(seen.until - seen.since) // _BUCKETS))
+    cells = queries.cells(store, row, seen, step)
+    decisions, settled = sum(c.decisions for c in cells), sum(c.settled for c in cells)
+    awaiting = queries.awaiting(store, row, seen) if decisions > settled else 0
+    delays = queries.delays(store, row, seen)
+    every = -(-max(decisions, 1) // _SAMPLE)
+    config = row.config
+    sampled = dashboard_sample.read(queries.sample(store, row, seen, every, 2 * _SAMPLE), config.floor)
+    answered = sum(c.answered for c in cells)
+    published = [
+        (time, msgspec.json.decode(body, type=Published)) for time, body in queries.versions(store, row, 30)
+    ]
+    return DashboardAnswer(
+        name=row.name,
+        description=config.description,
+        mode=config.mode,
+        time=iso(now),
+        since=iso(seen.since),
+        until=iso(seen.until),
+        seconds=(seen.until - seen.since) / 1e6,
+        capped=capped,
+        decisions=decisions,
+        awaiting=awaiting,
+        headline=headline(cells, config, awaiting),
+        rewards=points(cells, seen.since, step, _BUCKETS) if cells else [],
+        arms=arm_lines(cells, _BUCKETS),
+        lateness=lateness(delays),
+        wait=config.wait,
+        floor=config.floor,
+        exploration=dashboard_sample.exploration(sampled, seen.since, step),
+        features=dashboard_sample.deciding_features(sampled),
+        versions=[
+            Version(each.version, iso(time), each.rows, each.rebuilds, each.rebuild_seconds)
+            for time, each in published
+        ],
+        version=row.version,
+        behind=max(0, row.place - published[0][1].learned) if published else row.place,
+        latency=[],
+        alerts=alerts(
+            config=config,
+            cells=cells,
+            buckets=_BUCKETS,
+            seen=sampled,
+            changes=dashboard_sample.changes(sampled),
+            silence=_silence(store, row, now, delays, answered / decisions if decisions else 0.0),
+            refused=refused,
+            missing=missing or {},
+        ),
+        others=OtherPolicies(),
+    )
+
+
+def lateness(delays: list[Delay]) -> Lateness:
+    """A histogram in steps of a factor of two, so that seconds and days fit."""
+    late = sum(not each.counted for each in delays)
+    if not delays:
+        return Lateness(0, 0, None, None, [])
+    seconds = np.array([each.microseconds for each in delays]) / 1e6
+    top = max(2, int(np.ceil(np.log2(max(seconds.max(), 1e-3) / 1e-3))))
+    edges = 1e-3 * 2.0 ** np.arange(top + 1)
+    counts = np.bincount(np.searchsorted(edges, seconds).clip(0, top), minlength=top + 1)
+    first = int(np.flatnonzero(counts)[0])
+    bins = [(float(edges[i]), int(counts[i])) for i in range(first, top + 1)]
+    return Lateness(len(delays), late, float(np.median(seconds)), float(np.quantile(seconds, 0.9)), bins)
+
+
+def _silence(store: Store, row: BanditRow, now: int, delays: list[Delay], share: float) -> Silence | None:
+    """How long no reward has come, and for how many decisions nine in ten would have come by now."""
+    last = queries.last_time(store, row, "reward")
+    if last is None or len(delays) < 20:
+        return None
+    usual = round(float(np.quantile([each.microseconds for each in delays], 0.9)))
+    without = queries.decided_between(store, row, Window(last, max(last, now - usual)))
+    return Silence((now - last) / 1e6, without, 0.9 * share)

@@ -1,0 +1,166 @@
+"""Means and intervals of the dashboard, from sums that the store has made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from treebandit.service.config import BanditConfig
+from treebandit.service.dashboard_bodies import ArmLine, Headline, Mean, Point
+from treebandit.service.queries import Cell
+from treebandit.service.times import iso
+
+#: Standard errors on either side of a 95 % interval.
+WIDTH = 1.959964
+#: Fewer rewards than this have no interval: the normal distribution is too far away.
+LEAST = 30
+#: Arms with a line of their own; the others are one.
+ARMS = 8
+
+
+class Sums(NamedTuple):
+    """Rewards: how many, their sum and that of their squares."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return self.total / self.count
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        if self.count < 2:
+            return math.inf
+        spread = max(0.0, self.squares - self.count * self.mean**2) / (self.count - 1)
+        return math.sqrt(spread / self.count)
+
+
+def summed(cells: Iterable[Cell]) -> Sums:
+    """The settled rewards of some cells."""
+    chosen = list(cells)
+    return Sums(
+        sum(each.settled for each in chosen),
+        math.fsum(each.total for each in chosen),
+        math.fsum(each.squares for each in chosen),
+    )
+
+
+def mean(sums: Sums, *, least: int = 2) -> Mean:
+    """A mean with its interval, where there are enough rewards for one."""
+    if not sums.count:
+        return Mean(0)
+    if sums.count < least or not sums.error:  # a few equal ones do not mean that all are
+        return Mean(sums.count, sums.mean)
+    half = WIDTH * sums.error
+    return Mean(sums.count, sums.mean, sums.mean - half, sums.mean + half)
+
+
+def headline(cells: Sequence[Cell], config: BanditConfig, awaiting: int) -> Headline:
+    """Whether the policy earns more than the holdout, in words and numbers."""
+    policy, holdout = summed(c for c in cells if not c.holdout), summed(c for c in cells if c.holdout)
+    shown = mean(policy, least=LEAST), mean(holdout, least=LEAST)
+    nothing = Mean(policy.count + holdout.count)
+    if not cells:
+        says = "Send the first decision; this page then fills by itself."
+        return Headline("no decisions", "No decisions yet", says, *shown, nothing)
+    waits = f" {awaiting:,} more wait for their reward." if awaiting else ""
+    if not holdout.count and not config.holdout and not any(c.holdout for c in cells):
+        earns = f"The bandit earns {number(policy.mean)} per decision. " if policy.count else ""
+        says = f"{earns}Set a holdout share, such as 0.1, to see what it is worth.{waits}"
+        return Headline("no holdout", "No holdout to compare with", says, *shown, nothing)
+    short = max(0, LEAST - policy.count), max(0, LEAST - holdout.count)
+    if any(short):
+        parts = [f"{n} of the {who}" for n, who in zip(short, ("bandit", "holdout"), strict=True) if n]
+        says = f"{' and '.join(parts)} are missing until the two can be compared.{waits}"
+        return Headline("unclear", "Not enough evidence yet", f"Rewards: {says}", *shown, nothing, sum(short))
+    difference = policy.mean - holdout.mean
+    error = math.hypot(policy.error, holdout.error)
+    low, high = difference - WIDTH * error, difference + WIDTH * error
+    found = Mean(policy.count + holdout.count, difference, low, high)
+    if low <= 0 <= high:
+        missing = _missing(found.decisions, difference, error)
+        needed = (
+            "The two earn the same so far"
+            if missing is None
+            else f"About {missing:,} more rewards would tell, if the difference stays"
+        )
+        says = f"{signed(difference)} per decision, anywhere from {signed(low)} to {signed(high)}. {needed}.{waits}"
+        return Headline("unclear", "Not enough evidence yet", says, *shown, found, missing)
+    better = low > 0
+    relative = f" ({100 * difference / abs(holdout.mean):+.0f} %)" if holdout.mean else ""
+    title = f"The bandit earns {'more' if better else 'less'} than the holdout"
+    says = (
+        f"{signed(difference)} per decision{relative}, 95 % interval {signed(low)} to {signed(high)}; "
+        f"{number(policy.mean)} against {number(holdout.mean)}.{waits}"
+    )
+    return Headline("more" if better else "less", title, says, *shown, found)
+
+
+def _missing(count: int, difference: float, error: float) -> int | None:
+    """How many rewards more would take zero out of the interval, in two digits; None where none would."""
+    if not difference or not error:
+        return None
+    needed = count * ((WIDTH * error / difference) ** 2 - 1)
+    if needed > 1e9:
+        return None
+    digits = max(0, len(str(int(needed))) - 2)
+    return max(1, math.ceil(needed / 10**digits) * 10**digits)
+
+
+def points(cells: Sequence[Cell], since: int, step: int, buckets: int) -> list[Point]:
+    """Mean rewards over time, in spans so long that most have enough rewards for an interval."""
+    sides = [sum(c.settled for c in cells if c.holdout is holdout) for holdout in (False, True)]
+    fewest = min((count for count in sides if count), default=0)
+    wide = next(size for size in (1, 2, 3, 4, 6) if size == 6 or fewest * size >= LEAST * buckets)
+    by: dict[tuple[int, bool], list[Cell]] = {}
+    for each in cells:
+        by.setdefault((each.bucket // wide, each.holdout), []).append(each)
+    found = []
+    for bucket in range(-(-buckets // wide)):
+        means = [mean(summed(by.get((bucket, holdout), ())), least=10) for holdout in (False, True)]
+        found.append(Point(iso(since + round((bucket + 0.5) * wide * step)), *means))
+    return found
+
+
+def arm_lines(cells: Sequence[Cell], buckets: int) -> list[ArmLine]:
+    """The arms with the most decisions of the policy first; those behind the first few as one."""
+    by: dict[str, list[Cell]] = {}
+    in_bucket = [0] * buckets
+    for each in cells:
+        if not each.holdout:
+            by.setdefault(each.arm, []).append(each)
+            in_bucket[each.bucket] += each.decisions
+    total = sum(in_bucket)
+    order = sorted(by, key=lambda arm: (-sum(c.decisions for c in by[arm]), arm))
+    kept = order if len(order) <= ARMS + 1 else order[:ARMS]
+    rest = [each for arm in order[len(kept) :] for each in by[arm]]
+    lines = [_line(arm, by[arm], total, in_bucket) for arm in kept]
+    if rest:
+        lines.append(_line(f"{len(order) - len(kept):,} other arms", rest, total, in_bucket, other=True))
+    return lines
+
+
+def _line(
+    arm: str, cells: Sequence[Cell], total: int, in_bucket: list[int], *, other: bool = False
+) -> ArmLine:
+    made = [0] * len(in_bucket)
+    for each in cells:
+        made[each.bucket] += each.decisions
+    shares = [n / all_ if all_ else None for n, all_ in zip(made, in_bucket, strict=True)]
+    count = sum(made)
+    return ArmLine(arm, count / total, count, mean(summed(cells), least=LEAST), shares, other)
+
+
+def number(value: float) -> str:
+    """A reward with three digits that count."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign."""
+    return ("+" if value >= 0 else "−") + number(abs(value))
