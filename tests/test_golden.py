@@ -8,7 +8,11 @@ from golden.agents import DIGESTS, cases, key, play
 EXPECTED = json.loads(DIGESTS.read_text())
 
 
-@pytest.mark.parametrize(("name", "environment", "seed"), list(cases()))
+#: The small town takes most of the time.
+CASES = [pytest.param(*case, marks=[pytest.mark.slow] if case[1] == "small-town" else []) for case in cases()]
+
+
+@pytest.mark.parametrize(("name", "environment", "seed"), CASES)
 def test_choices_and_rewards_are_as_recorded(name, environment, seed):
     digest, regret = play(name, environment, seed)
     recorded, before = EXPECTED[key(name, environment, seed)]

@@ -19,7 +19,6 @@ PAGES = sorted(
     if path.relative_to(ROOT).as_posix() not in ELSEWHERE
     and not {"_build", "gallery", "api"} & set(path.relative_to(ROOT / "docs").parts)
     and CODE.search(path.read_text(encoding="utf-8"))
-    and path.name != "evaluation.md"  # test_evaluation_docs.py runs it, and checks what it prints
 )
 
 

@@ -17,6 +17,7 @@ TreebanditError
 │   └── DamagedRecordError     a record cannot be read, or is not what was written
 ├── DataError                  a data file is damaged, or a column of it is missing or wrong
 │   └── LogError               a decision log cannot be read, or a row of it cannot be true
+│       └── MissingLogError    a real log that is not shipped is not in the folder of logs
 ├── EvidenceError              a log does not hold enough evidence for what was asked
 ├── StudyError                 a study file cannot be read, or names what does not exist
 ├── CheckError                 a contract of `treebandit.checks` is broken (also an AssertionError)
@@ -41,6 +42,7 @@ __all__ = [
     "InputError",
     "LogError",
     "MissingExtraError",
+    "MissingLogError",
     "NoAnswerError",
     "NoEstimateError",
     "NoFeasibleChoiceError",
@@ -131,6 +133,10 @@ class DataError(TreebanditError):
 
 class LogError(DataError):
     """A decision log cannot be read, or a row of it cannot be true."""
+
+
+class MissingLogError(LogError):
+    """A real log that is not shipped is not in the folder of logs."""
 
 
 class EvidenceError(TreebanditError):

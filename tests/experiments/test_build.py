@@ -5,6 +5,7 @@ from treebandit.environments import Classification, Delayed, Navigation
 from treebandit.errors import StudyError
 from treebandit.experiments.build import build_agent, build_environment, check_table
 from treebandit.experiments.study_file import load_study, shipped_studies
+from treebandit.experiments.validation import check_runs
 
 
 def agent(**changes):
@@ -79,3 +80,10 @@ def test_shipped_studies_name_what_exists(name):
     for kind, tables in (("agent", study.agents), ("environment", study.environments)):
         for table in tables:
             check_table({key: value for key, value in table.items() if key != "rounds"}, kind)
+
+
+def test_a_study_of_a_log_that_is_not_here_can_be_read_and_is_refused_when_it_shall_run(monkeypatch):
+    monkeypatch.delenv("TREEBANDIT_LOGS", raising=False)
+    study = load_study("hillstrom")
+    with pytest.raises(StudyError, match="TREEBANDIT_LOGS is not set"):
+        check_runs(study.runs(), roads=True)

@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from treebandit.errors import RoadsError, StudyError, TreebanditError
+from treebandit.errors import MissingLogError, RoadsError, StudyError, TreebanditError
 from treebandit.experiments import load_study, shipped_studies
 from treebandit.experiments.build import build_agent, build_environment
 from treebandit.experiments.study_file import STUDIES
@@ -183,7 +183,7 @@ def try_study(path: Path) -> bool:
         return False
     for run in islice(study.runs(), 12):
         run.plan_row(), json.dumps(run.to_dict())
-        with contextlib.suppress(RoadsError):
+        with contextlib.suppress(RoadsError, MissingLogError):
             build_environment(run.environment, seed=1)
         build_agent(run.agent, seed=1)
     return True

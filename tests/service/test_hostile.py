@@ -87,6 +87,7 @@ def broken(chance, body):
     return json.dumps(value).encode("utf-8", "surrogatepass")
 
 
+@pytest.mark.slow
 def test_a_thousand_malformed_bodies(served):
     chance = random.Random(0)
     served.make("market")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from treebandit.errors import LogError
+from treebandit.errors import LogError, MissingLogError
 from treebandit.evaluation.converters.frames import from_columns
 from treebandit.evaluation.converters.open_bandit import read_open_bandit
 from treebandit.evaluation.converters.vw_json import read_dsjson
@@ -81,7 +81,7 @@ def _found(name: str) -> Path:
     folder = os.environ.get(FOLDER)
     if not folder or not (Path(folder) / name).exists():
         where = f"{folder} has no {name}" if folder else f"{FOLDER} is not set"
-        raise LogError(
+        raise MissingLogError(
             f"{where}; set it to the folder that holds {name} (docs/evaluation.md says where it comes from)"
         )
     return Path(folder) / name

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from treebandit.core import Agent, Environment, optional
-from treebandit.errors import RoadsError, StudyError, TreebanditError
+from treebandit.errors import MissingLogError, RoadsError, StudyError, TreebanditError
 from treebandit.experiments.build import build_agent, build_environment, check_table, find_class
 from treebandit.experiments.spec import RunSpec, Table, shown
 
@@ -20,7 +20,7 @@ def check_runs(
     """Make every agent and environment of these runs once; the first mistake is a StudyError.
 
     A library that is not installed fails its own runs only. rounds, roads: whether the number of rounds and the
-    road network, which options may give, must be known by now.
+    road network or the real log, which options and the environment may give, must be known by now.
     """
     seen: set[str] = set()
     for run in runs:
@@ -33,7 +33,7 @@ def check_runs(
                 _check(table, kind, endless=run.rounds is not None or not rounds)
             except ImportError:
                 continue
-            except RoadsError as error:
+            except (RoadsError, MissingLogError) as error:
                 if roads or "roads" in table:
                     raise _refused(table, kind, source, error) from error
             except (Exception, SystemExit) as error:

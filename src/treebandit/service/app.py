@@ -24,6 +24,7 @@ from treebandit.service import (
     api_bandits,
     api_dashboard,
     api_decisions,
+    api_evaluations,
     api_health,
     api_log,
     api_models,
@@ -44,6 +45,7 @@ OPERATIONS: Sequence[Operation] = (
     *api_decisions.OPERATIONS,  # first, as routes are tried in this order
     *api_bandits.OPERATIONS,
     *api_log.OPERATIONS,
+    *api_evaluations.OPERATIONS,
     *api_dashboard.OPERATIONS,
     *api_models.OPERATIONS,
     *api_health.OPERATIONS,

@@ -13,6 +13,7 @@ import numpy as np
 from treebandit.errors import SavedFileError, StoreError
 from treebandit.service import models
 from treebandit.service.deciding import Policy, fresh_policy, own_stream
+from treebandit.service.jobs import Jobs
 from treebandit.service.keys import KeyRing
 from treebandit.service.learner import Learner
 from treebandit.service.learner_process import LearnerProcess
@@ -64,6 +65,7 @@ class Runtime:
         #: Also where the last key is removed: others than this machine can reach the service.
         self.keys_required = keys_required
         self.rates = Rates()
+        self.jobs = Jobs(store)
         self.random = np.random.default_rng()
         self.writer = LogWriter(store, observe=self.metrics.committed)
         self.learner: Learner | LearnerProcess | None = None
@@ -101,6 +103,7 @@ class Runtime:
         for task in (self._watcher, self._warm):
             if task is not None:
                 task.cancel()
+        self.jobs.stop()
         if self.learner is not None:
             await asyncio.to_thread(self.learner.stop)
         await asyncio.to_thread(self.writer.stop)

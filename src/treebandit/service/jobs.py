@@ -1,0 +1,232 @@
+"""Off-policy evaluations as jobs: a process of its own reads the log, evaluates, and writes the result."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from treebandit.errors import InputError, TreebanditError
+from treebandit.service import export, models
+from treebandit.service.database import Connection
+from treebandit.service.ids import IDS
+from treebandit.service.store import BanditRow, Store
+from treebandit.service.times import iso, microseconds
+
+_log = logging.getLogger("treebandit.jobs")
+_CODE = "from treebandit.service.jobs import main; main()"
+_PAGE = 10_000
+_LONGEST_SECONDS = 3600.0
+#: A job whose process died with its machine is not running any more.
+_LOST_AFTER = round(2 * _LONGEST_SECONDS * 1e6)
+
+
+class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which policies to evaluate on the log.
+
+    policies: `uniform`, `logging` (the one that decided), `arm:NAME`, `agent` (the newest model), `version:N`.
+    estimators, interval, level, missing_reward: as in `treebandit.evaluation`. since, until: decisions of this time.
+    """
+
+    policies: Annotated[list[str], msgspec.Meta(min_length=1, max_length=20)]
+    estimators: list[str] = []
+    interval: Literal["normal", "bootstrap", "time-uniform"] = "normal"
+    level: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.95
+    missing_reward: float | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+class JobAnswer(msgspec.Struct, omit_defaults=True):
+    """An evaluation: running, done with its result, or failed with the reason."""
+
+    id: str
+    state: Literal["running", "done", "failed", "lost"]
+    created: str
+    request: dict[str, Any]
+    finished: str | None = None
+    result: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class JobsAnswer(msgspec.Struct):
+    """The newest evaluations first, without their results."""
+
+    evaluations: list[JobAnswer]
+
+
+class Jobs:
+    """Starts evaluations of one process, one after the other."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._turn = asyncio.Semaphore(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def check(self, row: BanditRow, asked: EvaluationRequest) -> None:
+        """Raise where a request cannot be run, before it is taken."""
+        for policy in asked.policies:
+            _check_policy(policy, row)
+        for moment in (asked.since, asked.until):
+            if moment is not None:
+                microseconds(moment)
+
+    async def start(self, row: BanditRow, asked: EvaluationRequest) -> str:
+        """Take a request; its id."""
+        number = IDS.new()
+
+        def work(connection: Connection) -> None:
+            connection.rows(
+                "INSERT INTO jobs (id, bandit, state, created, request) VALUES (?, ?, 'running', ?, ?)",
+                (number, row.id, self._store.clock.now(connection.wall()), msgspec.json.encode(asked)),
+            )
+
+        await asyncio.to_thread(self._store.write, work)
+        task = asyncio.create_task(self._run(number, row))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return number
+
+    def stop(self) -> None:
+        """End what runs; it is told as failed."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _run(self, number: str, row: BanditRow) -> None:
+        async with self._turn:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                _CODE,
+                stdin=asyncio.subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+            given = json.dumps([self._store.secret_url, row.name, number]).encode()
+            try:
+                async with asyncio.timeout(_LONGEST_SECONDS):
+                    await child.communicate(given)
+                reason = None if child.returncode == 0 else f"its process ended with {child.returncode}"
+            except TimeoutError:
+                reason = f"it took longer than {_LONGEST_SECONDS:g} seconds"
+            except asyncio.CancelledError:
+                reason = "the service was stopped"
+            if reason is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    child.kill()
+                finish(self._store, number, "failed", {"reason": reason})
+
+
+def finish(store: Store, number: str, state: str, result: dict[str, Any]) -> None:
+    """Write how a job ended, once."""
+    # json, as estimates are numbers of numpy, which msgspec does not take.
+    text = json.dumps(result, allow_nan=False).encode()
+    store.write(
+        lambda connection: connection.rows(
+            "UPDATE jobs SET state = ?, finished = ?, result = ? WHERE id = ? AND state = 'running'",
+            (state, store.clock.now(connection.wall()), text, number),
+        )
+    )
+
+
+def find(store: Store, row: BanditRow, number: str | None = None) -> list[JobAnswer]:
+    """One job with its result, or the newest hundred without."""
+    only, values = ("", (row.id,)) if number is None else (" AND id = ?", (row.id, number))
+    rows = store.rows(
+        f"SELECT id, state, created, finished, request, result FROM jobs WHERE bandit = ?{only} "
+        "ORDER BY created DESC LIMIT 100",
+        values,
+    )
+    now = store.clock.now(0, row.time)
+    return [_answer(each, now, whole=number is not None) for each in rows]
+
+
+def _answer(row: tuple[Any, ...], now: int, *, whole: bool) -> JobAnswer:
+    number, state, created, finished, request, data = row
+    if state == "running" and now - created > _LOST_AFTER:
+        state = "lost"
+    told = JobAnswer(number, state, iso(created), msgspec.json.decode(bytes(request)))
+    if finished is not None:
+        told.finished = iso(finished)
+        result = msgspec.json.decode(bytes(data))
+        told.reason = result.get("reason") if state == "failed" else None
+        told.result = result if whole and state == "done" else None
+    return told
+
+
+def _check_policy(policy: str, row: BanditRow) -> None:
+    kind, _, name = policy.partition(":")
+    if policy in ("uniform", "logging", "agent") or (kind == "arm" and name):
+        return
+    if kind == "version" and name.isascii() and name.isdigit() and 0 < len(name) < 19:
+        return
+    raise InputError(f"the policy {policy[:60]!r}; give uniform, logging, agent, arm:NAME or version:N")
+
+
+def evaluated(store: Store, row: BanditRow, asked: EvaluationRequest, folder: Path) -> dict[str, Any]:
+    """The result of an evaluation; the log is written to `folder` a page at a time."""
+    from treebandit.evaluation import DecisionLog, evaluate
+
+    (folder / "log").mkdir()
+    since = 0 if asked.since is None else microseconds(asked.since)
+    until = 1 << 62 if asked.until is None else microseconds(asked.until)
+    after: int | None = 0
+    number = 0
+    while after is not None:
+        found, after = export.records(store, row, after=after, limit=_PAGE, since=since, until=until)
+        if found:
+            (folder / "log" / f"part-{number:06}.parquet").write_bytes(export.parquet(found))
+            number += 1
+    if not number:
+        raise InputError("there are no decisions in the log at this time; decide and reward first")
+    policies = {policy: _target(store, row, policy, folder) for policy in asked.policies}
+    settings: dict[str, Any] = {"interval": asked.interval, "level": asked.level, "floor": row.config.floor}
+    if asked.estimators:
+        settings["estimators"] = tuple(asked.estimators)
+    if asked.missing_reward is not None:
+        settings["missing_reward"] = asked.missing_reward
+    result = evaluate(DecisionLog.scan(folder / "log"), policies, **settings).as_dict()
+    return {**result, "log": row.name}
+
+
+def _target(store: Store, row: BanditRow, policy: str, folder: Path) -> str:
+    """What `treebandit.evaluation` takes for a policy: its name, or the file of a model."""
+    if policy != "agent" and not policy.startswith("version:"):
+        return policy
+    if policy == "agent":
+        found = models.newest(store, row.id, "snapshot")
+    else:
+        found = models.model(store, row.id, "snapshot", int(policy.partition(":")[2]))
+    if found is None:
+        raise InputError(
+            f"no model is kept for {policy!r}; versions are listed at /v1/bandits/NAME/model/versions"
+        )
+    path = folder / f"model-{found.version}"
+    path.write_bytes(found.data)
+    return str(path)
+
+
+def main() -> None:
+    """The process of one job: the store's URL, the bandit and the job's id come as its input."""
+    url, name, number = json.loads(sys.stdin.read())
+    with contextlib.suppress(OSError):
+        os.nice(10)
+    store = Store.open(url)
+    row = store.bandit(name)
+    if row is None:
+        return
+    request = store.rows("SELECT request FROM jobs WHERE id = ?", (number,))[0][0]
+    asked = msgspec.json.decode(bytes(request), type=EvaluationRequest)
+    with tempfile.TemporaryDirectory(prefix="treebandit-job-") as folder:
+        try:
+            finish(store, number, "done", evaluated(store, row, asked, Path(folder)))
+        except TreebanditError as error:
+            finish(store, number, "failed", {"reason": str(error).replace(folder, "the log")})
+    store.close()
