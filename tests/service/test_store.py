@@ -2,6 +2,7 @@ import asyncio
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
@@ -227,3 +228,11 @@ def test_entries_of_any_kind_are_kept_in_order(store):
     stored(store, bandit, NewEntry("publish", b"{}"), decision("d"), NewEntry("close", b"{}"))
     assert [entry.kind for entry in store.entries(bandit, 1, 9)] == ["publish", "decision", "close"]
     assert store.last_entry(bandit, ["publish", "close"], 3).kind == "publish"
+
+
+def test_several_processes_may_open_a_new_store_at_once(url):
+    with ThreadPoolExecutor(8) as threads:
+        stores = list(threads.map(Store.open, [url] * 8))
+    assert [store.bandits() for store in stores] == [[]] * 8
+    for store in stores:
+        store.close()

@@ -35,6 +35,8 @@ class PostgresDatabase:
         "bytes": "BYTEA",
         "for_update": "FOR UPDATE",
         "greatest": "greatest",
+        # Until the transaction ends: two processes that create one table at once would collide. No bandit has -1.
+        "lock_tables": f"SELECT pg_advisory_xact_lock({_LOCKS}, -1)",
     }
     unavailable: tuple[type[BaseException], ...] = (
         psycopg.OperationalError,

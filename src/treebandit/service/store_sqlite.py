@@ -24,6 +24,7 @@ class SqliteDatabase:
         "bytes": "BLOB",
         "for_update": "",
         "greatest": "max",
+        "lock_tables": "SELECT 1",  # a transaction has the whole file
     }
     unavailable: tuple[type[BaseException], ...] = (sqlite3.OperationalError, sqlite3.DatabaseError, OSError)
     collision: tuple[type[BaseException], ...] = (sqlite3.IntegrityError,)

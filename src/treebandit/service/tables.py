@@ -44,6 +44,7 @@ def migrate(database: Database) -> int:
     connection = database.connect()
     try:
         with transaction(connection):
+            connection.rows(database.dialect["lock_tables"])
             connection.rows("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)")
             connection.rows("INSERT INTO meta VALUES ('version', 0) ON CONFLICT (name) DO NOTHING")
             before = _version(connection, database.dialect["for_update"])
