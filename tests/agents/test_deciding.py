@@ -61,9 +61,9 @@ def test_sets_have_rows_and_no_row():
 def test_probabilities_change_nothing_and_are_what_decide_tells(name):
     agent = taught(name)
     before = fingerprint(agent)
-    told = agent.probabilities(X[0], arms=[0, 1, 2], draws=20)
+    reported = agent.probabilities(X[0], arms=[0, 1, 2], draws=20)
     assert fingerprint(agent) == before
-    assert told.tolist() == agent.decide(X[0], arms=[0, 1, 2], draws=20).probabilities.tolist()
+    assert reported.tolist() == agent.decide(X[0], arms=[0, 1, 2], draws=20).probabilities.tolist()
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -105,9 +105,9 @@ def test_epsilon_greedy_is_told_exactly():
     agent = treebandit.EpsilonGreedy(epsilon=0.3, seed=0)
     agent.learn(X[:50], Y[:50] + ARMS[:50], arms=ARMS[:50])
     best = agent.estimate(X[:3], arms=[0, 1, 2]).mean.argmax()
-    told = agent.probabilities(X[:3], arms=[0, 1, 2], floor=0.0)
-    assert told[best] == pytest.approx(0.7 + 0.1)
-    assert np.delete(told, best) == pytest.approx([0.1, 0.1])
+    reported = agent.probabilities(X[:3], arms=[0, 1, 2], floor=0.0)
+    assert reported[best] == pytest.approx(0.7 + 0.1)
+    assert np.delete(reported, best) == pytest.approx([0.1, 0.1])
 
 
 def test_equals_share_exactly():
@@ -152,9 +152,9 @@ class Own(BaseAgent):
 
 def test_an_agent_with_scores_only_is_asked_again_and_again():
     agent = Own(seed=0)
-    told = np.mean([agent.probabilities(X[:3], draws=400, floor=0.0) for _ in range(1)], axis=0)
+    reported = np.mean([agent.probabilities(X[:3], draws=400, floor=0.0) for _ in range(1)], axis=0)
     assert not hasattr(agent, "calls")
-    assert told[2] > told[1] > told[0] > 0.0
+    assert reported[2] > reported[1] > reported[0] > 0.0
     decision = agent.decide(X[:3])
     assert (agent.clock, agent.calls) == (1, 1)
     agent.learn(decision, 1.0)

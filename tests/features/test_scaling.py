@@ -179,7 +179,7 @@ def test_columns_added_later_have_units_of_their_own():
     row = np.array([[3.0, 1.7e9 + 5.0, 1.8e9 + 7.0, 2.0]])
     after = wide.learned(row, columns)
     np.testing.assert_array_equal(after.narrow(row, columns), [[3.0, 5.0, 0.0, 2.0]])
-    # Only the new column is watched: what the others may have in common was told when they were new.
+    # Only the new column is watched: what the others may have in common was found when they were new.
     close = np.tile([3.0, 1.7e9, 1.0, 2.0], (20, 1))
     close[:, 1:3] += 1e-9 * np.arange(20)[:, None]
     for line in close[:8]:

@@ -95,12 +95,12 @@ class BanditForest(BaseAgent):
         if self._forest is None or self._variables is None:
             return self._random.random(len(candidates))
         rivals, place = np.unique(arms, return_inverse=True)
-        slots = self._arms.find(rivals)
+        arm_rows = self._arms.find(rivals)
         bits = self._variables(candidates.contexts)
         if (bits == bits[0]).all():
-            return self._forest.votes(bits[0], slots, self.clock)[place]
+            return self._forest.votes(bits[0], arm_rows, self.clock)[place]
         contexts, which = np.unique(bits, axis=0, return_inverse=True)
-        votes = np.stack([self._forest.votes(row, slots, self.clock) for row in contexts])
+        votes = np.stack([self._forest.votes(row, arm_rows, self.clock) for row in contexts])
         return votes[which.ravel(), place]
 
     def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
@@ -164,10 +164,10 @@ class BanditForest(BaseAgent):
         least = self._least if least is None else least
         unit = (seen[1] - seen[0] if self.standardise else 1.0) or 1.0
         index = ArmIndex(self._arms.labels)
-        slots = index.register(arms)
+        arm_rows = index.register(arms)
         forest.widen(len(index))
-        for row, slot, reward in zip(variables(rows.contexts), slots, rewards, strict=True):
-            forest.learn(row, slot, float(reward) - least, random, unit=unit)
+        for row, arm_row, reward in zip(variables(rows.contexts), arm_rows, rewards, strict=True):
+            forest.learn(row, arm_row, float(reward) - least, random, unit=unit)
         return index, variables, forest, least
 
     def _estimate(self, candidates: Candidates) -> Estimate:
@@ -177,9 +177,9 @@ class BanditForest(BaseAgent):
                 f"no trees yet: {len(self._early)} rows learned, and {self.bin_rows} are needed to bin the numbers; "
                 "learn more rows before asking for an estimate"
             )
-        slots = self._arms.find(arms)
-        rows = zip(self._variables(candidates.contexts), slots, strict=True)
-        mean, variance, count = np.array([self._forest.estimate(bits, slot) for bits, slot in rows]).T
+        arm_rows = self._arms.find(arms)
+        rows = zip(self._variables(candidates.contexts), arm_rows, strict=True)
+        mean, variance, count = np.array([self._forest.estimate(bits, arm_row) for bits, arm_row in rows]).T
         unit = (self._range[1] - self._range[0] if self.standardise else 1.0) or 1.0
         return Estimate(self._least + mean, variance * unit**2, count)
 

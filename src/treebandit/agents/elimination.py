@@ -40,7 +40,7 @@ class EliminationForest:
         radius: float,
         random: np.random.Generator,
     ) -> None:
-        self._settle(n_variables, depths, epsilons, variable_share, delta, radius)
+        self._set_limits(n_variables, depths, epsilons, variable_share, delta, radius)
         self.nodes = 0
         self._variable = np.empty(0, np.intp)
         self._children = np.empty((0, 2), np.intp)
@@ -53,7 +53,7 @@ class EliminationForest:
         for tree in range(len(depths)):
             self._add(-1, tree, random)
 
-    def _settle(
+    def _set_limits(
         self, variables: int, depths: Indices, epsilons: Floats, share: float, delta: float, radius: float
     ) -> None:
         self._n_variables, self._depths, self._epsilons = variables, depths, epsilons
@@ -68,13 +68,13 @@ class EliminationForest:
         return twin
 
     def widen(self, arms: int) -> None:
-        """Make room for this many columns of arms."""
-        room = arms - self._plays.shape[1]
-        if room > 0:
-            self._plays = np.pad(self._plays, ((0, 0), (0, room)))
-            self._totals = np.pad(self._totals, ((0, 0), (0, room)))
-            self._left = np.pad(self._left, ((0, 0), (0, room)), constant_values=True)
-            self._sums = np.pad(self._sums, ((0, 0), (0, room), (0, 0)))
+        """Make the arrays hold this many arms."""
+        more = arms - self._plays.shape[1]
+        if more > 0:
+            self._plays = np.pad(self._plays, ((0, 0), (0, more)))
+            self._totals = np.pad(self._totals, ((0, 0), (0, more)))
+            self._left = np.pad(self._left, ((0, 0), (0, more)), constant_values=True)
+            self._sums = np.pad(self._sums, ((0, 0), (0, more), (0, 0)))
 
     def paths(self, bits: Bits) -> Indices:
         """The node that a context (m,) has come to in each tree, (L,)."""
@@ -84,34 +84,34 @@ class EliminationForest:
             nodes[split] = self._children[inner, bits[self._variable[inner]].astype(np.intp)]
         return nodes
 
-    def votes(self, bits: Bits, slots: Indices, clock: int) -> Floats:
+    def votes(self, bits: Bits, arm_rows: Indices, clock: int) -> Floats:
         """The share of trees that would play each of these arms, (n,), in this context and round.
 
         A tree takes the arms not eliminated in turn, round by round; where none of them is offered, the best.
         """
         nodes = self.paths(bits)[:, None]
-        left = self._left[nodes, slots]
+        left = self._left[nodes, arm_rows]
         many = left.sum(axis=1)
         turn = clock % np.maximum(many, 1)
         picks = (left & (left.cumsum(axis=1) == turn[:, None] + 1)).argmax(axis=1)
         if not many.all():
-            means = self._totals[nodes, slots] / np.maximum(self._plays[nodes, slots], 1.0)
+            means = self._totals[nodes, arm_rows] / np.maximum(self._plays[nodes, arm_rows], 1.0)
             picks = np.where(many > 0, picks, means.argmax(axis=1))
-        return np.bincount(picks, minlength=len(slots)) / len(nodes)
+        return np.bincount(picks, minlength=len(arm_rows)) / len(nodes)
 
     def learn(
-        self, bits: Bits, slot: np.intp, reward: float, random: np.random.Generator, *, unit: float = 1.0
+        self, bits: Bits, arm_row: np.intp, reward: float, random: np.random.Generator, *, unit: float = 1.0
     ) -> None:
         """Take in one play of an arm: every tree learns it, whoever voted for it. Rewards lie in [0, unit]."""
         nodes = self.paths(bits)
-        self._plays[nodes, slot] += 1.0
-        self._totals[nodes, slot] += reward
+        self._plays[nodes, arm_row] += 1.0
+        self._totals[nodes, arm_row] += reward
         stumps = self._stump[nodes]
         if reward:
-            self._sums[stumps[stumps >= 0], slot] += reward * bits
+            self._sums[stumps[stumps >= 0], arm_row] += reward * bits
         # A round of arms is complete where this one was the least played.
         least = np.where(self._left[nodes, 1:], self._plays[nodes, 1:], np.inf).min(axis=1)
-        complete = self._plays[nodes, slot] == least
+        complete = self._plays[nodes, arm_row] == least
         self._eliminate_arms(nodes[complete & (stumps < 0)], unit)
         for node in self._eliminate_variables(nodes[complete & (stumps >= 0)], unit):
             self._split(node, random)
@@ -207,21 +207,23 @@ class EliminationForest:
 
     def _grow(self, name: str) -> None:
         array = getattr(self, f"_{name}")
-        room = max(16, len(array) // 4)
-        setattr(self, f"_{name}", np.concatenate([array, np.zeros((room, *array.shape[1:]), array.dtype)]))
+        capacity = max(16, len(array) // 4)
+        setattr(
+            self, f"_{name}", np.concatenate([array, np.zeros((capacity, *array.shape[1:]), array.dtype)])
+        )
 
-    def estimate(self, bits: Bits, slot: np.intp) -> tuple[float, float, float]:
+    def estimate(self, bits: Bits, arm_row: np.intp) -> tuple[float, float, float]:
         """Mean over trees of the arm's mean reward here, the largest variance it can have, and its plays.
 
         A node where the arm was not played yet takes the value of the one above it. Rewards in [0, 1] have a
         variance of at most 1/4.
         """
         nodes = self.paths(bits)
-        while (mute := (self._plays[nodes, slot] == 0) & (self._parent[nodes] >= 0)).any():
+        while (mute := (self._plays[nodes, arm_row] == 0) & (self._parent[nodes] >= 0)).any():
             nodes[mute] = self._parent[nodes[mute]]
-        plays = np.maximum(self._plays[nodes, slot], 1.0)
-        means = self._totals[nodes, slot] / plays
-        return float(means.mean()), float((0.25 / plays).mean()), float(self._plays[nodes, slot].mean())
+        plays = np.maximum(self._plays[nodes, arm_row], 1.0)
+        means = self._totals[nodes, arm_row] / plays
+        return float(means.mean()), float((0.25 / plays).mean()), float(self._plays[nodes, arm_row].mean())
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
@@ -245,16 +247,16 @@ class EliminationForest:
         forest = cls.__new__(cls)
         depths = schema.array(state, "depths", np.int64, (n_trees,), least=1)
         epsilons = schema.array(state, "epsilons", np.float64, (n_trees,), least=0.0)
-        forest._settle(n_variables, depths, epsilons, variable_share, delta, radius)
-        room = len(schema.array(state, "variable", np.intp, (None,)))
-        forest.nodes = n = schema.whole(state, "nodes", least=n_trees, most=room)
+        forest._set_limits(n_variables, depths, epsilons, variable_share, delta, radius)
+        capacity = len(schema.array(state, "variable", np.intp, (None,)))
+        forest.nodes = n = schema.whole(state, "nodes", least=n_trees, most=capacity)
         forest._open = schema.array(state, "open", np.bool_, (None, n_variables))
         stumps = len(forest._open)
         forest._sums = schema.array(state, "sums", np.float64, (stumps, arms, n_variables))
         for name in ("plays", "totals"):
             least = 0.0 if name == "plays" else None
-            setattr(forest, f"_{name}", schema.array(state, name, np.float64, (room, arms), least=least))
-        forest._left = schema.array(state, "left", np.bool_, (room, arms))
+            setattr(forest, f"_{name}", schema.array(state, name, np.float64, (capacity, arms), least=least))
+        forest._left = schema.array(state, "left", np.bool_, (capacity, arms))
         most = {
             "variable": n_variables - 1,
             "parent": n - 1,
@@ -263,10 +265,10 @@ class EliminationForest:
             "stump": stumps - 1,
         }
         for name, last in most.items():
-            values = schema.array(state, name, np.intp, (room,))
+            values = schema.array(state, name, np.intp, (capacity,))
             schema.array({name: values[:n]}, name, np.intp, (n,), least=-1, most=last)
             setattr(forest, f"_{name}", values)
-        forest._children = schema.array(state, "children", np.intp, (room, 2))
+        forest._children = schema.array(state, "children", np.intp, (capacity, 2))
         forest._free = [int(stump) for stump in schema.items(state, "free", most=stumps)]
         forest._check_walks()
         return forest

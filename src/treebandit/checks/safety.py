@@ -127,7 +127,7 @@ def check_own_memory(examined: Subject[Agent]) -> None:
 
 
 class _InterruptedError(BaseException):
-    """Stands for Ctrl-C."""
+    """What Ctrl-C raises, in tests."""
 
 
 def check_interruptions(examined: Subject[Agent]) -> None:

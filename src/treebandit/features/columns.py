@@ -189,7 +189,7 @@ def _check_family(column: Column, values: list[Category]) -> None:
 
 
 def plain(name: str, values: NDArray[Any] | list[Any]) -> tuple[list[_Raw], dict[_Raw, Category | None]]:
-    """The values with their types, and for each different one, by appearance, the plain value it stands for."""
+    """The values with their types, and for each different one, by appearance, its plain value."""
     kinds = list(map(type, values))
     for kind in dict.fromkeys(kinds):
         if not is_plain(kind):

@@ -69,7 +69,7 @@ def read_dicts(
 
 
 def _list_of(name: str, lists: list[str]) -> str | None:
-    """The list of text whose item this column stands for."""
+    """The list of text whose item this column is about."""
     return next((key for key in lists if name.startswith(f"{key}=")), None)
 
 

@@ -15,7 +15,7 @@ ArmEncoding = Literal["auto", "label", "one_hot", "none"]
 CategoryEncoding = Literal["codes", "one_hot"]
 #: Features [start, stop) that are the one-hot columns of one category, for each such category.
 ColumnGroups = tuple[tuple[int, int], ...]
-#: Of each one-hot column: the column it stems from, the code it stands for, and whether it stands for a code at all.
+#: Of each one-hot column: its source column, its code, and whether it has a code at all.
 OneHotLayout = tuple[Indices, Features, NDArray[np.bool_]]
 
 

@@ -54,7 +54,7 @@ def _is_of(thing: Any, names: Iterable[str]) -> bool:
 def few_rows(frame: Any) -> list[dict[str, Any]] | None:
     """The rows of a small pandas or polars frame as dicts, without the cost of reading columns; None of any other.
 
-    Values keep the types they have in the frame, so that dates and the like can still be told from numbers.
+    Values keep the types they have in the frame, so that dates and the like still differ from numbers.
     """
     library = type(frame).__module__.partition(".")[0]
     if type(frame).__name__ != "DataFrame" or library not in ("pandas", "polars") or len(frame) > _FEW_ROWS:

@@ -108,7 +108,7 @@ class NeuralModel:
         history = self.history.appended(rows, rewards)
         disjoint = rows.arms is not None and self.settings.arm_encoding == "disjoint"
         arms = ArmIndex(self._arms.labels)
-        slots = arms.register(rows.arms) if disjoint and rows.arms is not None else None
+        arm_rows = arms.register(rows.arms) if disjoint and rows.arms is not None else None
         generator = load_torch().Generator()
         generator.set_state(self._generator.get_state())
         level, seconds = self._schedule.level(t + 1), self.rebuild_seconds
@@ -127,7 +127,7 @@ class NeuralModel:
             else:
                 network = self.network.copy(generator)
                 network.grow(len(arms) if disjoint else 1)
-                network.see(row_scale(rows.contexts), slots)
+                network.see(row_scale(rows.contexts), arm_rows)
             if level > self._level or not network.steps:
                 started_at = time.perf_counter()
                 row_scale, scale = self._scales(history, columns)

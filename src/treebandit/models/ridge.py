@@ -88,12 +88,14 @@ class Ridge:
         if self._columns is not None and columns is not self._columns:
             arrays = ridge_growth.widened(arrays, columns, self._trailing)
         (contexts, arms), index = _plain(rows), self._arms
-        slots = index.find(arms)
-        if not slots.all():
+        arm_rows = index.find(arms)
+        if not arm_rows.all():
             index = ArmIndex(index.labels)
-            slots = index.register(arms)
+            arm_rows = index.register(arms)
             arrays = ridge_growth.with_slots(arrays, index.labels)
-        arrays = ridge_growth.with_room(arrays, ridge_growth.needed_rooms(arrays, contexts, slots))
+        arrays = ridge_growth.with_capacity(
+            arrays, ridge_growth.needed_capacities(arrays, contexts, arm_rows)
+        )
         parts: Parts = tuple(arrays)
         version, targets = float(arrays.numbers[VERSION]), np.array(rewards, np.float64)
 
@@ -133,10 +135,14 @@ class Ridge:
             # One row per arm: what its coefficients would give is a number drawn for itself.
             noise = np.sqrt(leverage) * random.standard_normal((draws, len(arms)))
         else:
-            noise, slots, parts = np.empty((draws, len(arms))), self._arms.find(labels), self._parts_for(rows)
+            noise, arm_rows, parts = (
+                np.empty((draws, len(arms))),
+                self._arms.find(labels),
+                self._parts_for(rows),
+            )
             groups = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
-            for slot, group in zip(slots, groups, strict=True):
-                root = ridge_kernels.roots(parts, contexts[group], slot)
+            for arm_row, group in zip(arm_rows, groups, strict=True):
+                root = ridge_kernels.roots(parts, contexts[group], arm_row)
                 noise[:, group] = random.standard_normal((draws, root.shape[1])) @ root.T
         return mean + scale * self._noise * noise
 

@@ -81,7 +81,7 @@ def make_app(runtime: Runtime, *, operations: Sequence[Operation] = OPERATIONS) 
 
 
 def _routes(operations: Sequence[Operation]) -> list[Route]:
-    """One route per path, so that a wrong method is told as such."""
+    """One route per path, so that a wrong method gets its own status."""
     paths: dict[str, dict[str, Operation]] = {}
     for each in operations:
         paths.setdefault(each.path, {})[each.method] = each
@@ -105,7 +105,7 @@ async def _handle(by_method: dict[str, Operation], request: Request) -> Response
 
 
 def _told(error: Exception, scope: Scope) -> Refused:
-    """What the caller is told of any error; faults of ours only go to the log."""
+    """The answer to the caller for any error; faults of ours only go to the log."""
     refused = refusal(error)
     if refused is None:
         _log.error("a request failed", exc_info=error, extra={"path": scope.get("path", "")[:200]})

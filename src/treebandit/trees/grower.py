@@ -46,7 +46,7 @@ NODE = np.dtype([(name, kind) for kind, names in _FIELDS.items() for name in nam
 class Table(NamedTuple):
     """(n, groups) codes; the number of each group's bins, which is its code of missing values; which are one-hot.
 
-    levels: (groups, most bins + 1), what the codes of a column stand for, rising, ∞ from its width on.
+    levels: (groups, most bins + 1), the values of a column's codes, rising, ∞ from its width on.
     """
 
     codes: NDArray[np.uint8] | NDArray[np.uint32]

@@ -1,4 +1,4 @@
-"""What tree learners ask of their arguments, and what others ask of a tree learner, told when objects are made."""
+"""What tree learners ask of their arguments, and what others ask of a tree learner, checked when objects are made."""
 
 from __future__ import annotations
 
@@ -123,6 +123,6 @@ def single_precision(learner: object, targets: Floats) -> Floats:
         raise ParameterError(
             f"targets from {low:.12g} to {high:.12g} cannot be told apart in the 32-bit floats of "
             f"{type(learner).__name__}; subtract their mean and divide by their standard deviation first, as "
-            "TreeEnsembleRegressor does and agents do unless told otherwise"
+            "TreeEnsembleRegressor does and agents do by default"
         )
     return targets

@@ -1,6 +1,6 @@
 """The compiled search for the best split of a node, and the random numbers that trees are grown by.
 
-What the arguments are is told in `grower`, which grows trees with it.
+What the arguments are is said in `grower`, which grows trees with it.
 """
 # mypy: disallow_untyped_decorators=False
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -150,7 +150,7 @@ def _best_cut(table, group, histogram, bins, node, min_leaf):  # type: ignore[no
 
 @inner()
 def _set_split(table, node, below, above, missing_left):  # type: ignore[no-untyped-def]
-    """Put the threshold halfway between two codes, as far as what they stand for goes."""
+    """Put the threshold halfway between two codes, in the values of the column."""
     group = node.group
     if below == above:  # one-hot
         node.low, node.high = below, below + 1
