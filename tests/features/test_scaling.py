@@ -143,7 +143,9 @@ def test_running_moments_are_those_of_all_rows(batches):
     assert np.isfinite(scaled).all()
     np.testing.assert_array_equal(scaled[:, 2], np.nan_to_num(rows[:, 2]))
     np.testing.assert_allclose(
-        standardiser.inverse(scaled)[~np.isnan(rows)], rows[~np.isnan(rows)], atol=1e-6
+        (scaled * standardiser.deviation + standardiser.mean)[~np.isnan(rows)],
+        rows[~np.isnan(rows)],
+        atol=1e-6,
     )
 
 
@@ -155,9 +157,6 @@ def test_a_standardiser_is_replaced_and_restored():
     np.testing.assert_allclose(seen(rows), [[-1, 0], [1, 0], [0, 0]])
     again = Standardiser.restored(seen.state(), 2)
     np.testing.assert_array_equal(again(rows), seen(rows))
-    more = seen.seen([[3.0, 7.0]])
-    ratio, offset = seen.change_to(more)
-    np.testing.assert_allclose((ratio * seen(rows) + offset)[:2], more(rows)[:2])
     for wrong in (
         {"moments": np.full((3, 2), np.nan)},
         {"moments": -np.ones((3, 2))},

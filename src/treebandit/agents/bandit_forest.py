@@ -67,7 +67,7 @@ class BanditForest(BaseAgent):
         #: Least and greatest reward so far, and the one that counts as 0.
         self._range, self._least = (math.inf, -math.inf), 0.0
         self._variables: _Variables | None = None
-        self._forest: EliminationForest | None = None
+        self.forest: EliminationForest | None = None
 
     def _check_arguments(self) -> None:
         for name, least in (("n_trees", 1), ("min_depth", 1), ("n_bins", 2), ("bin_rows", 1)):
@@ -92,20 +92,20 @@ class BanditForest(BaseAgent):
 
     def _scores(self, candidates: Candidates) -> Floats:
         arms = self._need_arms(candidates)
-        if self._forest is None or self._variables is None:
+        if self.forest is None or self._variables is None:
             return self._random.random(len(candidates))
         rivals, place = np.unique(arms, return_inverse=True)
         arm_rows = self._arms.find(rivals)
         bits = self._variables(candidates.contexts)
         if (bits == bits[0]).all():
-            return self._forest.votes(bits[0], arm_rows, self.clock)[place]
+            return self.forest.votes(bits[0], arm_rows, self.clock)[place]
         contexts, which = np.unique(bits, axis=0, return_inverse=True)
-        votes = np.stack([self._forest.votes(row, arm_rows, self.clock) for row in contexts])
+        votes = np.stack([self.forest.votes(row, arm_rows, self.clock) for row in contexts])
         return votes[which.ravel(), place]
 
     def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
         self._need_arms(candidates)
-        if self._forest is None or self._variables is None:
+        if self.forest is None or self._variables is None:
             return ScoreDraws.random(len(candidates))
         return ScoreDraws(self._scores(candidates)[None])
 
@@ -114,16 +114,16 @@ class BanditForest(BaseAgent):
         random = copy_of(self._random)
         least, greatest = self._range
         seen = min(least, float(rewards.min())), max(greatest, float(rewards.max()))
-        early, parts = self._early, (self._arms, self._variables, self._forest, self._least)
-        if self._forest is not None and self._variables is not None:
-            parts = self._grown(self._forest.copy(), self._variables, chosen, arms, rewards, seen, random)
+        early, parts = self._early, (self._arms, self._variables, self.forest, self._least)
+        if self.forest is not None and self._variables is not None:
+            parts = self._grown(self.forest.copy(), self._variables, chosen, arms, rewards, seen, random)
         else:
             early = self._early.appended(chosen, rewards)
             if len(early) >= self.bin_rows or all(chosen.columns.categories):
                 parts, early = self._planted(early, chosen.columns, seen, random), History()
 
         def commit() -> None:
-            self._arms, self._variables, self._forest, self._least = parts
+            self._arms, self._variables, self.forest, self._least = parts
             self._early, self._range = early, seen
             self._random.bit_generator.state = random.bit_generator.state
 
@@ -172,14 +172,14 @@ class BanditForest(BaseAgent):
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         arms = self._need_arms(candidates)
-        if self._forest is None or self._variables is None:
+        if self.forest is None or self._variables is None:
             raise NotFittedError(
                 f"no trees yet: {len(self._early)} rows learned, and {self.bin_rows} are needed to bin the numbers; "
                 "learn more rows before asking for an estimate"
             )
         arm_rows = self._arms.find(arms)
         rows = zip(self._variables(candidates.contexts), arm_rows, strict=True)
-        mean, variance, count = np.array([self._forest.estimate(bits, arm_row) for bits, arm_row in rows]).T
+        mean, variance, count = np.array([self.forest.estimate(bits, arm_row) for bits, arm_row in rows]).T
         unit = (self._range[1] - self._range[0] if self.standardise else 1.0) or 1.0
         return Estimate(self._least + mean, variance * unit**2, count)
 
@@ -194,7 +194,7 @@ class BanditForest(BaseAgent):
             "range": [*self._range, self._least],
             "early": self._early.state(),
             "variables": None if self._variables is None else self._variables.state(),
-            "forest": None if self._forest is None else self._forest.state(),
+            "forest": None if self.forest is None else self.forest.state(),
         }
 
     def _deciding_state(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class BanditForest(BaseAgent):
         if self._inputs.columns is None:
             raise SavedFileError("trees are saved without their columns")
         self._variables = _Variables.restored(schema.part(state, "variables"), len(self._inputs.columns))
-        self._forest = EliminationForest.restored(
+        self.forest = EliminationForest.restored(
             schema.part(state, "forest"),
             n_trees=self.n_trees,
             n_variables=len(self._variables),

@@ -252,16 +252,6 @@ class Standardiser:
         scaled[np.isnan(scaled)] = 0.0
         return scaled
 
-    def inverse(self, scaled: NDArray[Any]) -> Floats:
-        """What standardised rows were before; a missing number is the mean."""
-        rows: Floats = scaled * self.deviation + self.mean
-        return rows
-
-    def change_to(self, other: Standardiser) -> tuple[Floats, Floats]:
-        """(d,) ratio and offset that lead from rows scaled by this one to those of another: ratio · row + offset."""
-        deviation = other.deviation
-        return self.deviation / deviation, (self.mean - other.mean) / deviation
-
     def state(self) -> dict[str, NDArray[Any]]:
         """All of it as arrays."""
         return {"numbers": self.numbers, "moments": np.stack([self.count, self.mean, self.squares])}

@@ -15,7 +15,7 @@ from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import CategoryEncoding, Encoder, check_encoding
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
-from treebandit.models.model import Commit, copy_of
+from treebandit.models.model import Commit, arms_of, copy_of
 from treebandit.models.schedule import Schedule
 from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, RankedRows
 from treebandit.trees.forest import Forest, TreeLearner
@@ -23,8 +23,6 @@ from treebandit.trees.limits import check_learner
 
 #: Up to as many rows of one arm, growing a path for each is cheaper than growing whole trees.
 _FEW_ROWS = 4
-#: The label under which rows without arms share one model.
-_NO_ARM = 0
 _RESCALE_GROWTH = 1.125
 #: Encoded rows of a saved history take at most 8 GiB.
 _MOST_CELLS = 1 << 31
@@ -326,9 +324,7 @@ class _Gone:
 
 def _rows_by_arm(candidates: Candidates) -> dict[int, list[int]]:
     """The candidates' rows under their arm's label, in the order in which labels appear."""
-    if candidates.arms is None:
-        return {_NO_ARM: list(range(len(candidates)))}
     groups: dict[int, list[int]] = {}
-    for row, label in enumerate(candidates.arms.tolist()):
+    for row, label in enumerate(arms_of(candidates).tolist()):
         groups.setdefault(label, []).append(row)
     return groups

@@ -41,7 +41,7 @@ class GradientNetwork:
         self.inputs = sizes[0]
         self.blocks = 0
         self.steps = 0
-        self._vectors = torch.zeros((4, 0))
+        self.vectors = torch.zeros((4, 0))
         self._matrix = torch.zeros((0, 0), dtype=torch.float64)
         self._lengthen(self._initial_upper())
         self.grow(1 if blocks is None else blocks)
@@ -70,10 +70,10 @@ class GradientNetwork:
         return (drawn * 2.0 - 1.0) * bound
 
     def _lengthen(self, weights: Tensor) -> None:
-        torch, old = load_torch(), self._vectors.shape[1]
+        torch, old = load_torch(), self.vectors.shape[1]
         new = torch.zeros((4, len(weights)))
         new[0], new[1] = weights, self._prior
-        self._vectors = torch.cat((self._vectors, new), 1)
+        self.vectors = torch.cat((self.vectors, new), 1)
         if self._full:
             length = old + len(weights)
             if length > _FULL_LIMIT:
@@ -87,9 +87,9 @@ class GradientNetwork:
 
     def _look(self) -> None:
         """Renew the views of weights and U after the vectors have moved."""
-        self._weights, self._curvature = self._layers(self._vectors[0]), self._layers(self._vectors[1])
+        self._weights, self._curvature = self.layers(self.vectors[0]), self.layers(self.vectors[1])
 
-    def _layers(self, vector: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def layers(self, vector: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Views of a flat vector as (weights, biases) of each layer; the first layer's weights are (blocks, h, d)."""
         inputs, units = self._sizes[:2]
         end = len(vector) - self.blocks * inputs * units
@@ -182,13 +182,13 @@ class GradientNetwork:
                 self._matrix -= torch.outer(turned, turned) / (1.0 + gradient @ turned)
             return
         squares = [delta.square() for delta in deltas], [entering.square() for entering in inputs]
-        self._add_products(self._vectors[1], *squares, place)
+        self._add_products(self.vectors[1], *squares, place)
 
     def _add_products(
         self, vector: Tensor, deltas: list[Tensor], inputs: list[Tensor], arm_rows: Tensor | None
     ) -> None:
         """Add Σ over the rows of (delta x input) to the weights and of delta to the biases in a flat vector."""
-        layers = self._layers(vector)
+        layers = self.layers(vector)
         for (weights, biases), delta, entering in zip(layers[1:], deltas[1:], inputs[1:], strict=True):
             weights.addmm_(delta.T, entering)
             biases += delta.sum(0)
@@ -211,7 +211,7 @@ class GradientNetwork:
         """A network that changes on its own from here on, with a generator of its own."""
         twin = copy(self)
         twin._generator = generator
-        twin._vectors, twin._matrix = self._vectors.clone(), self._matrix.clone()
+        twin.vectors, twin._matrix = self.vectors.clone(), self._matrix.clone()
         twin._look()
         return twin
 
@@ -243,17 +243,17 @@ class GradientNetwork:
                 if early_stopping:
                     error += float(residual.square().sum())
                 deltas = self._backward(residual * (2.0 / len(batch)), slopes)
-                gradient = self._vectors[0] * decay
+                gradient = self.vectors[0] * decay
                 self._add_products(gradient, deltas, inputs, slots_here)
-                self._step(gradient, rate, adam)
+                self.step(gradient, rate, adam)
             if early_stopping and error >= best:
                 break
             best = min(best, error)
 
-    def _step(self, gradient: Tensor, rate: float, adam: bool) -> None:
+    def step(self, gradient: Tensor, rate: float, adam: bool) -> None:
         """One step of Adam (first and second moments in rows 2 and 3) or of plain gradient descent."""
         self.steps += 1
-        weights, _, first, second = self._vectors
+        weights, _, first, second = self.vectors
         if not adam:
             weights.sub_(gradient, alpha=rate)
             return
@@ -265,7 +265,7 @@ class GradientNetwork:
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, the optimiser's moments are zeros."""
-        vectors = self._vectors.numpy()
+        vectors = self.vectors.numpy()
         if not history:
             vectors = vectors.copy()
             vectors[2:] = 0.0
@@ -278,12 +278,12 @@ class GradientNetwork:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` holds."""
-        vectors = schema.array(state, "vectors", np.float32, tuple(self._vectors.shape))
+        vectors = schema.array(state, "vectors", np.float32, tuple(self.vectors.shape))
         if not (vectors[1] > 0).all() or (vectors[3] < 0).any():
             raise SavedFileError("the saved matrix U of the network, or its second moments, are not positive")
         matrix = schema.array(state, "matrix", np.float64, tuple(self._matrix.shape))
         self.steps = schema.whole(state, "steps")
-        self._vectors, self._matrix = load_torch().from_numpy(vectors), load_torch().from_numpy(matrix)
+        self.vectors, self._matrix = load_torch().from_numpy(vectors), load_torch().from_numpy(matrix)
         self._look()
 
 

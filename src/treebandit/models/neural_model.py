@@ -123,7 +123,7 @@ class NeuralModel:
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
                 network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
-                network.see(row_scale(history.contexts), self._slots(arms, history.rows(columns).arms))
+                network.see(row_scale(history.contexts), self._arm_rows(arms, history.rows(columns).arms))
             else:
                 network = self.network.copy(generator)
                 network.grow(len(arms) if disjoint else 1)
@@ -147,7 +147,7 @@ class NeuralModel:
         scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
         return _RowScale.of(columns, history.contexts, self.settings.features), scale
 
-    def _slots(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
+    def _arm_rows(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
         return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
 
     def _new_network(self, width: int, blocks: int | None, generator: Any) -> GradientNetwork:
@@ -170,7 +170,7 @@ class NeuralModel:
         settings = self.settings
         network.train(
             row_scale(history.contexts),
-            self._slots(arms, history.rows(row_scale.columns).arms),
+            self._arm_rows(arms, history.rows(row_scale.columns).arms),
             scale.standardised(history.rewards).astype(np.float32),
             epochs=settings.epochs,
             batch_size=settings.batch_size,
@@ -186,7 +186,7 @@ class NeuralModel:
             raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
         with one_thread():
             mean, squares = self.network.predict(
-                self.row_scale(rows.contexts), self._slots(self._arms, rows.arms)
+                self.row_scale(rows.contexts), self._arm_rows(self._arms, rows.arms)
             )
         count = np.full(len(rows), float(len(self.history)))
         if self.history.with_arms and rows.arms is not None and self.settings.arm_encoding == "disjoint":

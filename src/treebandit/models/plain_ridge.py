@@ -11,7 +11,7 @@ from treebandit.core import Candidates, Estimate, Floats, Indices
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.plain_rows import plain_rows
-from treebandit.models.model import Commit
+from treebandit.models.model import Commit, arms_of
 
 #: Regressions that would take more bytes than this are refused.
 _MOST_BYTES = 1 << 32
@@ -122,7 +122,7 @@ class PlainRidge:
 
     def _rows(self, rows: Candidates) -> tuple[Floats, Indices]:
         x = plain_rows(rows.contexts, unit=self.unit)
-        return x, np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms
+        return x, arms_of(rows)
 
     def _with_capacity(self, arm_rows: int, width: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Counts, A, Σ xr and A⁻¹ with at least as many rows; those in use where they have them."""

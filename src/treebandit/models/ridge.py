@@ -11,7 +11,7 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models import ridge_growth, ridge_kernels
-from treebandit.models.model import Commit
+from treebandit.models.model import Commit, arms_of
 from treebandit.models.ridge_arrays import (
     ORIGIN,
     REWARD_MEAN,
@@ -92,7 +92,7 @@ class Ridge:
         if not arm_rows.all():
             index = ArmIndex(index.labels)
             arm_rows = index.register(arms)
-            arrays = ridge_growth.with_slots(arrays, index.labels)
+            arrays = ridge_growth.with_arms(arrays, index.labels)
         arrays = ridge_growth.with_capacity(
             arrays, ridge_growth.needed_capacities(arrays, contexts, arm_rows)
         )
@@ -298,11 +298,8 @@ def merged(known: Columns, given: Columns) -> Columns:
 
 def _plain(rows: Candidates) -> tuple[Features, Indices]:
     """Contexts and arms as one compilation takes them; one regression serves all rows that have no arm."""
-    contexts, arms = rows.contexts, rows.arms
-    if not contexts.flags.carray:
-        contexts = np.array(contexts, order="C")
-    if arms is None:
-        return contexts, np.zeros(len(rows), np.intp)
+    contexts, arms = rows.contexts, arms_of(rows)
+    contexts = contexts if contexts.flags.carray else np.array(contexts, order="C")
     return contexts, arms if arms.flags.carray else np.array(arms)
 
 

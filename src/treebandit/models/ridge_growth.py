@@ -135,7 +135,7 @@ def _unpacked(packed: Floats, size: int) -> Floats:
     return matrix
 
 
-def with_slots(arrays: Arrays, labels: Indices) -> Arrays:
+def with_arms(arrays: Arrays, labels: Indices) -> Arrays:
     """The same with a block for every arm; some more when there are too few."""
     count = len(labels) + 1
     more = count + count // 4 - len(arrays.blocks) if count > len(arrays.blocks) else 0

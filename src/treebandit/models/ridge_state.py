@@ -22,7 +22,7 @@ from treebandit.models.ridge_arrays import (
     VERSION,
     Arrays,
 )
-from treebandit.models.ridge_growth import block_size, column_table, known_at_once, repacked, with_slots
+from treebandit.models.ridge_growth import block_size, column_table, known_at_once, repacked, with_arms
 
 #: Counts and versions are whole numbers that 64-bit floats hold exactly.
 _LARGEST = 2.0**53
@@ -69,7 +69,7 @@ def arrays_of(state: dict[str, Any], settings: Floats) -> tuple[Arrays, Columns,
     starts = np.cumsum(block_size(sizes)) - block_size(sizes)
     blocks = np.column_stack([np.zeros((len(sizes), 2), np.int64), sizes, sizes, starts])
     arrays = Arrays(table, np.ascontiguousarray(blocks), places, store, numbers)
-    return with_slots(arrays, labels), columns, labels
+    return with_arms(arrays, labels), columns, labels
 
 
 def _columns(saved: Any) -> Columns:

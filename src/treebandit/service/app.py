@@ -129,7 +129,7 @@ class _Edge:
     """Around everything: request ids, limits, logs, and errors as bodies."""
 
     def __init__(self, inner: ASGIApp, runtime: Runtime) -> None:
-        self._inner, self._runtime = inner, runtime
+        self._inner, self.runtime = inner, runtime
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,7 +155,7 @@ class _Edge:
 
         self._under_way += 1
         try:
-            if self._under_way > self._runtime.limits.concurrency:
+            if self._under_way > self.runtime.limits.concurrency:
                 raise Refused(503, "Overloaded", "too many requests at the same time", {"Retry-After": "1"})
             await self._inner(scope, receive, sending)
         except Exception as error:
@@ -169,8 +169,8 @@ class _Edge:
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         operation = scope.get("operation", "other")
-        self._runtime.metrics.requests.labels(operation, str(status)).inc()
-        self._runtime.metrics.seconds.labels(operation).observe(seconds)
+        self.runtime.metrics.requests.labels(operation, str(status)).inc()
+        self.runtime.metrics.seconds.labels(operation).observe(seconds)
         if _log.isEnabledFor(logging.INFO):
             _log.info(
                 "request",

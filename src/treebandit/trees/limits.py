@@ -65,14 +65,6 @@ def check_max_features(learner: object, tried: Any) -> None:
     check_number(f"{type(learner).__name__}.max_features", tried, **limits)
 
 
-def check_flag(learner: object, name: str) -> None:
-    """Raise a ParameterError unless this argument of the learner is True or False."""
-    if not isinstance(getattr(learner, name), bool):
-        raise ParameterError(
-            f"{type(learner).__name__}.{name} is {getattr(learner, name)!r}; give True or False"
-        )
-
-
 def check_options(learner: object, options: Any, refused: Collection[str]) -> None:
     """Raise a ParameterError for an option that would make other trees than those measured, or has an argument."""
     name = type(learner).__name__
