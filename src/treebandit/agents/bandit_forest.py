@@ -14,10 +14,11 @@ from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.elimination import EliminationForest
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
-from treebandit.errors import ArmsError, NotFittedError, ParameterError, SavedFileError
+from treebandit.errors import ArmsError, NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
+from treebandit.parameters import check_number
 from treebandit.policies.floor import ScoreDraws
 
 _Parts = tuple[ArmIndex, "_Variables | None", EliminationForest | None, float]
@@ -71,24 +72,13 @@ class BanditForest(BaseAgent):
 
     def _check_arguments(self) -> None:
         for name, least in (("n_trees", 1), ("min_depth", 1), ("n_bins", 2), ("bin_rows", 1)):
-            if getattr(self, name) < least:
-                raise ParameterError(f"{name}={getattr(self, name)!r}; expected {least} or more")
-        if self.max_depth < self.min_depth:
-            raise ParameterError(
-                f"max_depth={self.max_depth} is below min_depth={self.min_depth}; give a range"
-            )
-        if not 0 <= self.min_epsilon <= self.max_epsilon < math.inf:
-            raise ParameterError(
-                f"min_epsilon={self.min_epsilon}, max_epsilon={self.max_epsilon}; expected a range from 0 or above"
-            )
-        if not 0 < self.variable_share <= 1:
-            raise ParameterError(
-                f"variable_share={self.variable_share!r}; expected a share above 0 and up to 1"
-            )
-        if not 0 < self.delta < 1:
-            raise ParameterError(f"delta={self.delta!r}; expected a probability between 0 and 1")
-        if not 0 < self.radius < math.inf:
-            raise ParameterError(f"radius={self.radius!r}; expected a number above 0")
+            check_number(name, getattr(self, name), least=least, whole=True)
+        check_number("max_depth", self.max_depth, least=self.min_depth, whole=True)
+        check_number("min_epsilon", self.min_epsilon, least=0)
+        check_number("max_epsilon", self.max_epsilon, least=self.min_epsilon)
+        check_number("variable_share", self.variable_share, above=0, most=1)
+        check_number("delta", self.delta, above=0, below=1)
+        check_number("radius", self.radius, above=0)
 
     def _scores(self, candidates: Candidates) -> Floats:
         arms = self._need_arms(candidates)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Columns, Features, Indices
-from treebandit.errors import ParameterError, ShapeError
+from treebandit.errors import ShapeError
+from treebandit.parameters import check_choice
 
 ArmEncoding = Literal["auto", "label", "one_hot", "none"]
 CategoryEncoding = Literal["codes", "one_hot"]
@@ -21,10 +22,8 @@ OneHotLayout = tuple[Indices, Features, NDArray[np.bool_]]
 
 def check_encoding(arm_encoding: str, categories: str) -> None:
     """Raise a ParameterError where a name is not known."""
-    if arm_encoding not in ("auto", "label", "one_hot", "none"):
-        raise ParameterError(f"arm_encoding={arm_encoding!r}; choose 'auto', 'label', 'one_hot' or 'none'")
-    if categories not in ("codes", "one_hot"):
-        raise ParameterError(f"categories={categories!r}; choose 'codes' or 'one_hot'")
+    check_choice("arm_encoding", arm_encoding, get_args(ArmEncoding))
+    check_choice("categories", categories, get_args(CategoryEncoding))
 
 
 class OneHot:

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from treebandit.compiled import njit
 from treebandit.core import Floats
-from treebandit.trees.split_search import ROW, STEP, WIDE, add_all, best_split, draw_below, inner, mix, move
+from treebandit.trees.kernels import STEP, mix
+from treebandit.trees.split_search import ROW, WIDE, add_all, best_split, draw_below, inner, move
 
 NO_LIMIT = 1 << 30
 #: Nodes of fewer rows are added up for the columns they try, without a histogram to subtract from; so are all nodes

@@ -13,6 +13,7 @@ import numpy as np
 from numba import int64, uint64
 
 from treebandit.compiled import njit
+from treebandit.trees.kernels import STEP, mix
 
 #: What a row adds to the real part of a moment besides its weight.
 ROW = 2.0**26
@@ -20,7 +21,6 @@ ROW = 2.0**26
 ALL_CODES = (1 << 31) - 1
 #: Columns added up at a time, so that their histograms stay in the first-level cache.
 _BLOCK = 32
-STEP = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 WIDE = 256
 
@@ -28,14 +28,6 @@ WIDE = 256
 def inner() -> Any:
     """A function that only other kernels call: nothing is compiled to call it from Python, and nothing kept on disk."""
     return njit(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-@inner()
-def mix(bits):  # type: ignore[no-untyped-def]
-    """64 random bits from any others (the finish of splitmix64)."""
-    bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> uint64(27))) * uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> uint64(31))
 
 
 @inner()
