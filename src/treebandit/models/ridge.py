@@ -1,4 +1,4 @@
-"""Ridge regression that learns row by row: one per arm, or one for all arms with a level for each."""
+"""Ridge regression that learns row by row: one per arm, or one for all arms with an intercept for each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
@@ -160,7 +161,7 @@ class Ridge:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; raises SavedFileError where that does not fit together."""
-        if state["columns"] is None:
+        if schema.value(state, "columns") is None:
             self._columns, self._arms, self._parts = None, ArmIndex(), ()
             return
         arrays, columns, labels = arrays_of(state, self._settings)
@@ -209,7 +210,7 @@ class Ridge:
 
 
 class SharedRidge:
-    """One ridge regression for all arms, each with a level of its own: the arm is one more category.
+    """One ridge regression for all arms, each with an intercept of its own: the arm is one more category.
 
     All coefficients have the prior N(0, 1/λ). Time and memory grow with the square of the number of arms seen.
     """
@@ -269,14 +270,10 @@ class SharedRidge:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; raises SavedFileError where that does not fit together."""
-        labels, counts = state["labels"], state["counts"]
-        fits = all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (labels, counts))
-        if not (fits and labels.dtype == np.int64 and counts.dtype == np.float64 and (counts >= 0).all()):
-            raise SavedFileError("arms of the saved ridge regression cannot be read; save the agent again")
-        self._model.restore(state["ridge"])
+        labels = schema.labels(state, "labels")
+        counts = schema.array(state, "counts", np.float64, (len(labels) + 1,), least=0.0)
+        self._model.restore(schema.part(state, "ridge"))
         categories = self._model.categories
-        if len(np.unique(labels)) != len(labels) or len(counts) != len(labels) + 1:
-            raise SavedFileError("arms of the saved ridge regression do not fit; save the agent again")
         if labels.size and (not categories or categories[-1] != len(labels) + 1):
             raise SavedFileError(
                 "the saved ridge regression has other arms than it counts; save the agent again"
