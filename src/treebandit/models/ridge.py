@@ -81,7 +81,13 @@ class Ridge:
         return self.reward_moments[1]
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self,
+        rows: Candidates,
+        rewards: Floats,
+        *,
+        t: int = 0,
+        random: np.random.Generator | None = None,
+        started: bool = True,
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
         columns = rows.columns if self._columns is None else self._merged(rows.columns)
@@ -108,7 +114,7 @@ class Ridge:
 
     def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
         """Take in rows with their rewards."""
-        self.prepared(rows, rewards, t=t, random=np.random.default_rng(0))()
+        self.prepared(rows, rewards)()
 
     def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
         """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row; by the columns learned."""
@@ -230,7 +236,13 @@ class SharedRidge:
         return self._model.fitted
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self,
+        rows: Candidates,
+        rewards: Floats,
+        *,
+        t: int = 0,
+        random: np.random.Generator | None = None,
+        started: bool = True,
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
         arms, index = _plain(rows)[1], self._arms
@@ -240,7 +252,7 @@ class SharedRidge:
         counts = np.zeros(len(index))
         counts[: len(self._counts)] = self._counts
         np.add.at(counts, index.find(arms), 1.0)
-        learn = self._model.prepared(_with_category(rows, index), rewards, t=t, random=random)
+        learn = self._model.prepared(_with_category(rows, index), rewards)
 
         def commit() -> None:
             self._arms, self._counts = index, counts
@@ -250,7 +262,7 @@ class SharedRidge:
 
     def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
         """Take in rows with their rewards."""
-        self.prepared(rows, rewards, t=t, random=np.random.default_rng(0))()
+        self.prepared(rows, rewards)()
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
