@@ -88,8 +88,8 @@ class Paced(Load):
         id = f"{self.prefix}-{number}"
         context = {f"x{n}": self.random.gauss(0, 1) for n in range(self.features)}
         body = {"id": id, "context": context, "arms": [f"arm{n}" for n in range(self.arms)]}
-        told = await self._sent(http, self.urls[0], f"/v1/bandits/{self.bandit}/decisions", body)
-        if told is not None:
+        reply = await self._sent(http, self.urls[0], f"/v1/bandits/{self.bandit}/decisions", body)
+        if reply is not None:
             path = f"/v1/bandits/{self.bandit}/decisions/{id}/reward"
             await self._sent(http, self.urls[0], path, {"value": context["x0"]})
 

@@ -179,9 +179,9 @@ def test_an_older_treebandit_refuses_a_newer_store(url):
 
 
 def test_a_store_that_cannot_be_reached_is_told_without_its_password():
-    with pytest.raises(StoreError, match="cannot be used") as told:
+    with pytest.raises(StoreError, match="cannot be used") as reply:
         Store.open("postgresql://me:secret@127.0.0.1:1/none")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(reply.value)
     assert shown_url("postgresql://me:secret@host/db") == "postgresql://me@host/db"
     with pytest.raises(ParameterError, match="sqlite:///file"):
         open_database("mysql://x")

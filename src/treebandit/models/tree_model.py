@@ -140,7 +140,7 @@ class TreeModel:
         return Encoder.restored(state, categories=self.settings.categories)
 
     def _grown(self, encoder: Encoder, features: Features, targets: Floats, seed: int) -> Forest:
-        """Trees on these rows; a learner that can use it is told which features are one category's."""
+        """Trees on these rows; a learner that can use it learns which features are one category's."""
         trees = self.settings.trees
         if isinstance(trees, GroupedTreeLearner):
             groups, masked = encoder.column_groups, self._masked(encoder)

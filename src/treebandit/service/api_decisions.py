@@ -116,8 +116,8 @@ async def reward(request: Request) -> Response:
     given = await body(request, RewardRequest)
     key = given.key or request.headers.get("idempotency-key")
     event = str(request.path_params["id"])
-    told = await rewarded(service, policy, RewardLine(id=event, value=given.value, slot=given.slot, key=key))
-    return json_answer(RewardAnswer(event, told.status), 202 if told.status == "early" else 200)  # type: ignore[arg-type]
+    reply = await rewarded(service, policy, RewardLine(id=event, value=given.value, slot=given.slot, key=key))
+    return json_answer(RewardAnswer(event, reply.status), 202 if reply.status == "early" else 200)  # type: ignore[arg-type]
 
 
 async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Stored:
@@ -132,7 +132,7 @@ async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Store
 
 
 async def reward_many(request: Request) -> Response:
-    """Many rewards, one JSON object per line; good lines are stored, bad ones told by their number."""
+    """Many rewards, one JSON object per line; good lines are stored, bad ones named by their number."""
     service = runtime(request)
     policy = await _policy(service, request)
     data = await read(request, service.limits.bulk)

@@ -99,12 +99,12 @@ async def rank(request: Request, policy: Policy) -> Response:
     """One action."""
     asked = await body(request, RankRequest)
     with _code("InvalidRankRequest"):
-        told = await decided(runtime(request), policy, _decision(asked))
+        reply = await decided(runtime(request), policy, _decision(asked))
     return json_answer(
         {
-            "eventId": told.id,
-            "ranking": _ranking([action.id for action in asked.actions], told),
-            "rewardActionId": told.arm,
+            "eventId": reply.id,
+            "ranking": _ranking([action.id for action in asked.actions], reply),
+            "rewardActionId": reply.arm,
         },
         201,
     )
@@ -129,9 +129,9 @@ async def multi_slot_rank(request: Request, policy: Policy) -> Response:
         defer_activation=asked.defer_activation,
     )
     with _code("InvalidRankRequest"):
-        told = await decided(runtime(request), policy, _decision(wanted, slots))
-    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in told.slots]  # type: ignore[union-attr]
-    return json_answer({"eventId": told.id, "slots": chosen}, 201)
+        reply = await decided(runtime(request), policy, _decision(wanted, slots))
+    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in reply.slots]  # type: ignore[union-attr]
+    return json_answer({"eventId": reply.id, "slots": chosen}, 201)
 
 
 async def reward(request: Request, policy: Policy) -> Response:
@@ -322,10 +322,10 @@ def merged(features: list[dict[str, Any]] | dict[str, Any] | None) -> dict[str, 
     return whole
 
 
-def _ranking(actions: Sequence[str], told: DecisionAnswer) -> list[dict[str, Any]]:
+def _ranking(actions: Sequence[str], reply: DecisionAnswer) -> list[dict[str, Any]]:
     """The chosen action first, the others by their probability; excluded ones keep their places, with 0."""
-    probabilities: dict[str, float] = told.probabilities or {}
-    rest = iter(sorted(probabilities, key=lambda arm: (arm != told.arm, -probabilities[arm])))
+    probabilities: dict[str, float] = reply.probabilities or {}
+    rest = iter(sorted(probabilities, key=lambda arm: (arm != reply.arm, -probabilities[arm])))
     ranked = [next(rest) if action in probabilities else action for action in actions]
     return [{"id": action, "probability": probabilities.get(action, 0.0)} for action in ranked]
 

@@ -140,8 +140,8 @@ class Runtime:
                 del self._policies[gone]
             self._rows = rows
             self.missing.pop("store", None)
-            if self.learner is not None and self.learner.trouble:
-                self.missing["learner"] = "; ".join(f"{k}: {v}" for k, v in self.learner.trouble.items())
+            if self.learner is not None and self.learner.failures:
+                self.missing["learner"] = "; ".join(f"{k}: {v}" for k, v in self.learner.failures.items())
             else:
                 self.missing.pop("learner", None)
 

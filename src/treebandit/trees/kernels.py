@@ -31,6 +31,8 @@ OUTPUT, VARIANCE, COUNT, MEAN = 0, 1, 2, 3
 NOISE_SCALE = (3.0 / (65536.0**2 - 1.0)) ** 0.5
 #: Draw k of a key is the first draw of the key k times this number further on, modulo 2⁶⁴.
 NEXT_DRAW = 0xD1342543DE82EF95
+#: From one number of a splitmix64 stream to the next.
+STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 class ForestArrays(NamedTuple):
@@ -151,12 +153,17 @@ def score_rows(forest, table, features):  # type: ignore[no-untyped-def]
 
 
 @helper
-def hashed(key, leaf):  # type: ignore[no-untyped-def]
-    """splitmix64: 64 bits that look random and always are the same for this key and leaf."""
-    bits = key + (leaf + uint64(1)) * uint64(0x9E3779B97F4A7C15)
+def mix(bits):  # type: ignore[no-untyped-def]
+    """64 random bits from any others (the finish of splitmix64)."""
     bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> uint64(27))) * uint64(0x94D049BB133111EB)
     return bits ^ (bits >> uint64(31))
+
+
+@helper
+def hashed(key, leaf):  # type: ignore[no-untyped-def]
+    """splitmix64: 64 bits that look random and always are the same for this key and leaf."""
+    return mix(key + (leaf + uint64(1)) * STEP)
 
 
 @helper
