@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Floats
+from treebandit.core import Candidates, Columns, Features, Floats
 from treebandit.errors import SavedFileError, TreebanditError
 from treebandit.features.encoding import Encoder
 from treebandit.features.reward_scale import RewardScale
@@ -177,20 +177,41 @@ class Rebuild:
             "rows": len(self.history),
             "level": self.level,
             "seed": self._seed,
-            **{name: [list(each.names), list(each.categories)] for name, each in shown.items()},
+            **{
+                name: {"names": list(each.names), "categories": list(each.categories)}
+                for name, each in shown.items()
+            },
         }
 
     @classmethod
     def restored(cls, state: dict[str, Any], history: History) -> Rebuild:
         """What `state` described, with the model's history, which is told its newest columns."""
-        columns, newest = (schema.columns(*schema.items(state, name)) for name in ("columns", "newest"))
+        columns, newest = (_columns(schema.part(state, name)) for name in ("columns", "newest"))
         rows, seed = schema.whole(state, "rows", least=2), schema.whole(state, "seed", most=2**63 - 1)
         if rows > len(history) or not history.whole:
             raise SavedFileError("a rebuild is saved that needs more rows than there are")
-        if len(newest) != history.contexts.shape[1] or len(columns) > len(newest):
+        if len(newest) != history.contexts.shape[1]:
             raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
+        for kinds, n in ((columns, rows), (newest, len(history))):
+            _check_codes(kinds, history.contexts[:n])
         history.columns = newest
         return cls(history.first(rows), columns, level=schema.whole(state, "level"), seed=seed)
+
+
+def _columns(state: dict[str, Any]) -> Columns:
+    return schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
+
+
+def _check_codes(columns: Columns, contexts: Features) -> None:
+    """Raise where rows do not have these columns, or codes that these have no category for."""
+    if len(columns) <= contexts.shape[1]:
+        for count, column in zip(columns.categories, contexts.T, strict=False):
+            codes = column[~np.isnan(column)] if count else column[:0]
+            if ((codes < 0) | (codes >= count) | (codes % 1 != 0)).any():
+                break
+        else:
+            return
+    raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
 
 
 #: Those that a thread works on.
