@@ -23,8 +23,6 @@ _encode = msgspec.json.Encoder().encode
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 BYTES = "application/octet-stream"
-#: Bytes of a body that is too long which are still read.
-_DROPPED = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -86,31 +84,24 @@ def refusal(error: BaseException) -> Refused | None:
 
 
 async def read(request: Request, limit: int) -> bytes:
-    """The whole body, if it is no longer than `limit` and comes in time.
-
-    What is too long is read and dropped for a while: a connection that is closed on unread data is reset, and the
-    caller would not see the answer.
-    """
+    """The whole body, if it is no longer than `limit` and comes in time."""
     declared = request.headers.get("content-length", "0")
-    too_long = declared.isdigit() and int(declared) > limit
+    if declared.isdigit() and int(declared) > limit:
+        raise _too_long(limit)
     parts, size = [], 0
     try:
         async with asyncio.timeout(runtime(request).limits.seconds + limit / 1_000_000):
             async for part in request.stream():
                 size += len(part)
-                too_long = too_long or size > limit
-                if size > limit + _DROPPED:
-                    break
-                if not too_long:
-                    parts.append(part)
+                if size > limit:
+                    raise _too_long(limit)
+                parts.append(part)
     except TimeoutError:
         raise Refused(
             408, "Timeout", "the body did not arrive in time; send it faster", {"Connection": "close"}
         ) from None
     except ClientDisconnect:
         raise Refused(400, "InvalidRequest", "the connection ended before the body did") from None
-    if too_long:
-        raise _too_long(limit)
     return b"".join(parts)
 
 
