@@ -150,6 +150,10 @@ def test_bad_calls_have_personalizers_error_body(served):
         code = answer.json()["error"]["code"]
         assert code == ("InvalidRankRequest" if "rank" in path else "InvalidRewardRequest")
         assert answer.headers["x-ms-error-code"] == code
+    body = {"actions": [{"id": "a"}, {"id": "b"}], "slots": [{"id": "s"}]}
+    for first, second in (("rank", "multislot/rank"), ("multislot/rank", "rank")):
+        served.call("POST", f"/personalizer/v1.0/{first}", {**body, "eventId": first}, 201)
+        served.call("POST", f"/personalizer/v1.0/{second}", {**body, "eventId": first}, 400)
     unknown = served.http.post("/personalizer/v1.0/events/none/activate")
     assert unknown.json()["error"]["code"] == "InvalidEventIdToActivate"
     long = served.http.post("/personalizer/v1.0/rank", content=b" " * (1 << 21))

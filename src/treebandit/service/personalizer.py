@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -101,6 +101,8 @@ async def rank(request: Request, policy: Policy) -> Response:
     """One action."""
     asked = await body(request, RankRequest)
     told = await decided(runtime(request), policy, _decision(asked))
+    if told.arm is UNSET:
+        raise InputError(f"the eventId {asked.event_id!r} was ranked with slots; rank with another one")
     return json_answer(
         {
             "eventId": asked.event_id or told.id,
@@ -130,7 +132,9 @@ async def multi_slot_rank(request: Request, policy: Policy) -> Response:
         defer_activation=asked.defer_activation,
     )
     told = await decided(runtime(request), policy, _decision(wanted, slots))
-    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in told.slots]  # type: ignore[union-attr]
+    if told.slots is UNSET:
+        raise InputError(f"the eventId {asked.event_id!r} was ranked without slots; rank with another one")
+    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in told.slots]
     return json_answer({"eventId": asked.event_id or told.id, "slots": chosen}, 201)
 
 
