@@ -140,6 +140,7 @@ def test_settings(served):
         {"nonsense": 1},
         {"agent": {"class": "Nobody"}},
         {"agent": {"class": "os:system"}},
+        {"agent": {"class": "Bandit", "background": True}},
         {"agent": {"class": "HistogramForest"}},
         {"holdout_policy": "x"},
         {"floor": 2},
