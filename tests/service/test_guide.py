@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 from service.served import Served
@@ -17,7 +18,7 @@ TUTORIAL = (DOCS / "tutorials" / "serving.md").read_text(encoding="utf-8")
 def send(served, command):
     """What a `curl` command of a page does; `-o` writes the answer into a file."""
     words = shlex.split(command)
-    given = dict(zip(words, words[1:], strict=False))
+    given = dict(pairwise(words))
     url = next(word for word in words if word.startswith("http"))
     answer = served.http.request(given.get("-X", "GET"), url, content=given.get("-d"))
     assert answer.status_code < 300, (command, answer.text)
