@@ -181,7 +181,7 @@ class _Edge:
         """Read what is left of the body: a connection closed on unread bytes loses the answer on its way back."""
         size = 0
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._runtime.limits.seconds):
+            async with asyncio.timeout(self.runtime.limits.seconds):
                 while not seen["whole"] and size < _MOST_DISCARDED:
                     size += len((await receive()).get("body", b""))
 
