@@ -13,6 +13,7 @@ import toys
 
 from treebandit import __version__
 from treebandit.experiments.records import load_plan, load_runs
+from treebandit.reports import write_run_table
 
 STUDY = """
 rounds = 60
@@ -207,6 +208,18 @@ def test_runs_of_an_edited_agent_are_stale_until_they_are_played_again(study, tm
     assert "stale" not in again.stdout
     assert load_runs(into)["final_regret"].sum() != regret
     assert treebandit("run", study, "--into", into, *only, "--again").stdout.count("seed 0") == 0
+
+
+def test_runs_of_a_table_are_not_played_again(study, tmp_path):
+    table, only = tmp_path / "runs.csv", ("--only-agent", "Means", "--only-environment", "late")
+    treebandit("run", study, "--into", tmp_path / "a", *only, "--seeds", 1)
+    write_run_table(tmp_path / "a", table)
+    rest = treebandit("run", study, "--into", tmp_path / "b", *only, "--seeds", 2, "--played", table)
+    assert rest.returncode == 0
+    assert load_runs(tmp_path / "b")["seed"].to_list() == [1]
+    none = treebandit("run", study, "--into", tmp_path / "c", *only, "--seeds", 1, "--played", table)
+    assert none.returncode != 0
+    assert "has all 1 runs" in none.stderr
 
 
 def test_a_damaged_record_is_told_and_played_again(study, tmp_path):

@@ -133,21 +133,23 @@ def check(store_url, load):
         assert rewards[id] == value
     assert not load.wrong, load.wrong[:3]
     saved = models.newest(store, row.id, "checkpoint")
-    replayed = False
-    if saved is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            anew = Fold.at(store, row.id, saved.place, from_checkpoint=False)
-            assert state(anew.agent, Path(folder)) == state(models.loaded(saved.data), Path(folder)), (
+    with tempfile.TemporaryDirectory() as folder:
+        # What a learner that starts now makes of the newest checkpoint, and what the whole log makes.
+        goes_on, anew = (Fold.at(store, row.id, row.place, from_checkpoint=each) for each in (True, False))
+        assert state(goes_on.agent, Path(folder)) == state(anew.agent, Path(folder)), "no replay"
+        if saved is not None:
+            then = Fold.at(store, row.id, saved.place, from_checkpoint=False)
+            assert state(then.agent, Path(folder)) == state(models.loaded(saved.data), Path(folder)), (
                 "no replay"
             )
-        replayed = True
     store.close()
     return {
         "decisions": len(load.decisions),
         "rewards": len(load.rewards),
         "log": row.place,
         "versions": row.version,
-        "replay equal": replayed,
+        "learned": anew.rows,
+        "checkpoint at": 0 if saved is None else saved.place,
         "unanswered": load.errors,
     }
 

@@ -44,8 +44,11 @@ def test_several_and_slots(served, shop):
     chosen = {each["slot"]: each["arm"] for each in event["slots"]}
     assert len(set(chosen.values())) == 2
     assert chosen["top"] != "a"
-    again = served.decide("e", name=shop, slots=[{"id": "top"}, {"id": "side"}], arms=["y", "z"])
-    assert again == {**event, "repeated": True}
+    for other in ([{"id": "top"}, {"id": "side"}], [{"id": "side"}], [{"id": "another#1"}], None):
+        again = served.decide("e", name=shop, slots=other, arms=["y", "z"])
+        assert again == {**event, "repeated": True}
+    single = served.decide("s", name=shop)
+    assert served.decide("s", name=shop, slots=[{"id": "top"}]) == {**single, "repeated": True}
     assert served.reward("e", name=shop, slot="top")["status"] == "counted"
     assert served.reward("e", name=shop, slot="none", status=202)["status"] == "early"
 
@@ -90,6 +93,13 @@ def test_a_deferred_decision_counts_once_it_is_activated(served, shop):
     assert served.call("POST", f"/v1/bandits/{shop}/decisions/d/activate")["repeated"] is False
     assert served.call("POST", f"/v1/bandits/{shop}/decisions/d/activate")["repeated"] is True
     served.call("POST", f"/v1/bandits/{shop}/decisions/unknown/activate", status=404)
+    served.decide("e", name=shop, deferred=True, slots=[{"id": "top#1"}, {"id": "side"}])
+    assert served.call("POST", f"/v1/bandits/{shop}/decisions/e/activate")["repeated"] is False
+    assert served.reward("e", name=shop, slot="top#1")["status"] == "counted"
+    waiting = served.store.rows(
+        "SELECT count(*) FROM entries WHERE kind = 'activation' AND decision LIKE 'e#%'"
+    )
+    assert waiting == [(2,)]
 
 
 def test_a_batch_of_decisions(served, shop):
@@ -130,6 +140,7 @@ def test_settings(served):
         {"nonsense": 1},
         {"agent": {"class": "Nobody"}},
         {"agent": {"class": "os:system"}},
+        {"agent": {"class": "Bandit", "background": True}},
         {"agent": {"class": "HistogramForest"}},
         {"holdout_policy": "x"},
         {"floor": 2},
@@ -160,7 +171,9 @@ def test_bad_requests_say_what_is_wrong(served, shop):
         assert said in answer["error"]["message"], answer
     assert served.call("POST", path, content=b"\xff", status=400)
     assert served.call("POST", path, content=b"[" * 100_000, status=400)
-    assert served.call("POST", path, content=b" " * (1 << 21), status=413)
+    for _ in range(5):  # the answer must not be lost with the bytes that nobody read
+        assert served.call("POST", path, content=b" " * (1 << 24), status=413)
+        assert served.call("POST", f"{path}/none/nothing", content=b" " * (1 << 24), status=404)
     served.decide("d", name=shop)
     for body in ({}, {"value": "1"}, {"value": []}, {"value": 1e300}, {"value": None}):
         served.call("POST", f"{path}/d/reward", body, 400)
@@ -219,6 +232,8 @@ def test_models_are_listed_downloaded_uploaded_and_rolled_back(served, shop, tmp
     (tmp_path / "snapshot").write_bytes(snapshot.content)
     with pytest.raises(treebandit.errors.TreebanditError):
         treebandit.load(tmp_path / "snapshot").learn([{"x": 1.0}], [1.0], arms=["a"])
+    refused = served.call("PUT", f"/v1/bandits/{shop}/model", content=snapshot.content, status=400)
+    assert "history" in refused["error"]["message"]
     mine = treebandit.Bandit(seed=1)
     mine.learn([{"x": float(n)} for n in range(20)], [float(n % 2) for n in range(20)], arms=["a", "b"] * 10)
     mine.save(tmp_path / "mine")
@@ -256,6 +271,13 @@ def test_erasing_by_subject_takes_rows_out_of_the_model(served, shop):
     assert served.reward("d1", name=shop)["status"] == "erased"
     log = served.http.get(f"/v1/bandits/{shop}/log").text
     assert len(log.splitlines()) == 5
+    for event in ("e", "f"):
+        served.decide(event, name=shop, slots=[{"id": "top"}, {"id": "side"}], subject="me")
+    assert served.call("POST", f"/v1/bandits/{shop}/erasures", {"ids": ["e"]})["erased"] == 2
+    assert served.call("POST", f"/v1/bandits/{shop}/erasures", {"subject": "me"})["erased"] == 2
+    for event in ("e", "f"):
+        served.decide(event, name=shop, slots=[{"id": "other"}], status=410)
+        assert served.reward(event, name=shop, slot="top")["status"] == "erased"
     served.call("POST", f"/v1/bandits/{shop}/erasures", {}, 400)
 
 

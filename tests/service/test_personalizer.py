@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from service.served import Served
@@ -78,6 +79,7 @@ def test_the_new_package_too_with_slots(reply):
 
 def test_administration(reply):
     assert reply["configuration"]["rewardWaitTime"] == "PT10M"
+    assert reply["configuration"]["rewardAggregation"] == "earliest"
     updated = reply["updated"]
     assert (updated["rewardWaitTime"], updated["explorationPercentage"]) == ("PT20M", 0.2)
     assert (updated["learningMode"], updated["rewardAggregation"]) == ("Apprentice", "earliest")
@@ -109,6 +111,23 @@ def test_every_version_of_the_paths(served, base):
     assert served.http.post(f"{base}/events/never/reward", json={"value": 1}).status_code == 204
     assert served.http.post(f"{base}/events/none/activate").status_code == 404
     assert served.http.get(f"{base}/evaluations").status_code == 501
+    slots = [{"id": "main#1", "baselineAction": "a"}, {"id": "side", "baselineAction": "b"}]
+    body = {
+        "actions": [action, {"id": "b"}],
+        "slots": slots,
+        "eventId": f"50% #{base}",
+        "deferActivation": True,
+    }
+    event = served.call("POST", f"{base}/multislot/rank", body, 201)
+    assert served.call("POST", f"{base}/multislot/rank", {**body, "slots": slots[:1]}, 201) == event
+    assert event["eventId"] == body["eventId"]
+    path = f"{base}/multislot/events/{quote(event['eventId'], safe='')}"
+    assert served.http.post(f"{path}/activate").status_code == 204
+    rewards = [{"slotId": "main#1", "value": 1.0}, {"slotId": "side", "value": 0.5}]
+    assert served.http.post(f"{path}/reward", json={"reward": rewards}).status_code == 204
+    name = "mine" if "mine" in base else "personalizer"
+    log = [json.loads(line) for line in served.http.get(f"/v1/bandits/{name}/log").text.splitlines()]
+    assert [each["reward"] for each in log if each["id"].startswith("50%25 %23")][-2:] == [1.0, 0.5]
     assert served.http.delete(f"{base}/model").json()["error"]["code"] == "NotImplemented"
 
 
@@ -118,7 +137,8 @@ def test_bad_calls_have_personalizers_error_body(served):
         ("rank", {"actions": []}),
         ("rank", {"actions": [{"id": "a"}, {"id": "a"}]}),
         ("rank", {"actions": [{"id": "a"}], "excludedActions": ["a"]}),
-        ("rank", {"actions": [{"id": "a"}], "eventId": "a#b"}),
+        ("rank", {"actions": [{"id": "a"}], "eventId": "a\x00b"}),
+        ("rank", {"actions": [{"id": "a"}], "eventId": "#" * 200}),
         ("rank", {"actions": [{"id": "a"}], "contextFeatures": "x"}),
         ("multislot/rank", {"actions": [{"id": "a"}], "slots": [{"id": "s"}, {"id": "t"}]}),
         ("events/x/reward", {"value": "1"}),
@@ -127,7 +147,22 @@ def test_bad_calls_have_personalizers_error_body(served):
         answer = served.http.post(f"/personalizer/v1.0/{path}", json=body)
         assert answer.status_code == 400, (path, body, answer.text)
         assert set(answer.json()["error"]) == {"code", "message"}
+        code = answer.json()["error"]["code"]
+        assert code == ("InvalidRankRequest" if "rank" in path else "InvalidRewardRequest")
+        assert answer.headers["x-ms-error-code"] == code
+    body = {"actions": [{"id": "a"}, {"id": "b"}], "slots": [{"id": "s"}]}
+    for first, second in (("rank", "multislot/rank"), ("multislot/rank", "rank")):
+        served.call("POST", f"/personalizer/v1.0/{first}", {**body, "eventId": first}, 201)
+        served.call("POST", f"/personalizer/v1.0/{second}", {**body, "eventId": first}, 400)
+    unknown = served.http.post("/personalizer/v1.0/events/none/activate")
+    assert unknown.json()["error"]["code"] == "InvalidEventIdToActivate"
+    long = served.http.post("/personalizer/v1.0/rank", content=b" " * (1 << 21))
+    assert (long.status_code, long.headers["x-ms-error-code"]) == (413, "PayloadSizeExceeded")
     assert served.http.post("/personalizer/rank?api-version=1999", json={}).status_code == 400
+    before = served.call("GET", "/personalizer/v1.0/configurations/service")
+    after = served.call("PUT", "/personalizer/v1.0/configurations/service", {**before, "defaultReward": 0.25})
+    assert after.pop("lastConfigurationEditDate") > before.pop("lastConfigurationEditDate")
+    assert after == {**before, "defaultReward": 0.25}
     for wrong in ({"rewardWaitTime": "soon"}, {"learningMode": "Never"}, {"explorationPercentage": 7}):
         assert served.http.put("/personalizer/v1.0/configurations/service", json=wrong).status_code == 400
 

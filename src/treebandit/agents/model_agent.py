@@ -12,6 +12,7 @@ from treebandit.agents.random_start import RandomStart
 from treebandit.core import Candidates, Estimate, Floats, Indices, optional
 from treebandit.errors import NotFittedError
 from treebandit.models.model import Commit, RewardModel
+from treebandit.models.tree_model import TreeModel
 from treebandit.policies import Policy
 from treebandit.policies.floor import ScoreDraws
 
@@ -44,6 +45,38 @@ class ModelAgent(BaseAgent):
     def start_rounds(self) -> int:
         """T_I: rounds before the model decides."""
         return self._start.length(len(self._start_arms))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """End the rebuild that is under way, if any: wait for its thread, or do what is left of it.
+
+        timeout: seconds to wait for a thread; returns False where it still works then.
+        """
+        self._refuse_nested("wait")
+        model = self.model
+        if not isinstance(model, TreeModel):
+            return True
+        with self._lock:
+            self._finish()
+            job, background = model.rebuild, model.settings.background
+            if job is not None and background:
+                job.start(model)
+            elif job is not None:
+                self._unfinished = model.prepared_end()
+                self._finish()
+                return True
+        if job is not None and not job.join(timeout):
+            return False
+        with self._lock:
+            self._finish()
+            if job is not None and job.failed:
+                model.drop_failed()
+        return True
+
+    def _finish(self) -> None:
+        super()._finish()
+        if isinstance(self.model, TreeModel) and (swap := self.model.prepared_swap()) is not None:
+            self._unfinished = swap
+            super()._finish()
 
     def _arms_of(self, candidates: Candidates) -> Indices:
         """The arms among these rows; one where the features alone tell candidates apart."""

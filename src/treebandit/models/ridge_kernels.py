@@ -12,6 +12,7 @@ from treebandit.models.packed import (
     form,
     invert,
     kernel,
+    long_kernel,
     part,
     product,
     row_start,
@@ -171,7 +172,7 @@ def _update(inverse, theta, size, row, filled, reward):  # type: ignore[no-untyp
     return True
 
 
-@kernel
+@long_kernel
 def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-def]
     """Learn (n, d) contexts of (n,) arms with their rewards, if the model still has this version."""
     model = Arrays(*parts)
@@ -285,7 +286,7 @@ def roots(parts, contexts, block):  # type: ignore[no-untyped-def]
     return covariance
 
 
-@kernel
+@long_kernel
 def cross_fit(parts, contexts, arms, targets, folds):  # type: ignore[no-untyped-def]
     """z·θ of learned rows, (n,), by regressions of (n,) targets on the rows of the other folds.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,8 @@ from treebandit.service.runtime import Runtime
 
 _log = logging.getLogger("treebandit.http")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+#: Bytes of a body that nobody wants, read so that the caller sees the answer.
+_MOST_DISCARDED = 1 << 26
 
 OPERATIONS: Sequence[Operation] = (
     *api_decisions.OPERATIONS,  # first, as routes are tried in this order
@@ -141,10 +144,17 @@ class _Edge:
         given = Headers(scope=scope).get("x-request-id", "")
         number = given if _REQUEST_ID.fullmatch(given) else IDS.new()
         token = request_id.set(number)
-        seen: dict[str, Any] = {"status": 0}
+        seen: dict[str, Any] = {"status": 0, "whole": "expect" in Headers(scope=scope)}
+
+        async def receiving() -> Message:
+            message = await receive()
+            seen["whole"] = seen["whole"] or not message.get("more_body", False)
+            return message
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
+                if message["status"] != 408:
+                    await self._discard_body(receiving, seen)
                 seen["status"] = message["status"]
                 message["headers"] = [
                     *message.get("headers", ()),
@@ -157,15 +167,23 @@ class _Edge:
         try:
             if self._under_way > self.runtime.limits.concurrency:
                 raise Refused(503, "Overloaded", "too many requests at the same time", {"Retry-After": "1"})
-            await self._inner(scope, receive, sending)
+            await self._inner(scope, receiving, sending)
         except Exception as error:
             refused = _told(error, scope)
             if not seen["status"]:  # else the answer is on its way already
-                await error_answer(refused, number)(scope, receive, sending)
+                await error_answer(refused, number)(scope, receiving, sending)
         finally:
             self._under_way -= 1
             self._count(scope, seen["status"], time.perf_counter() - started)
             request_id.reset(token)
+
+    async def _discard_body(self, receive: Receive, seen: dict[str, Any]) -> None:
+        """Read what is left of the body: a connection closed on unread bytes loses the answer on its way back."""
+        size = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.runtime.limits.seconds):
+                while not seen["whole"] and size < _MOST_DISCARDED:
+                    size += len((await receive()).get("body", b""))
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         operation = scope.get("operation", "other")

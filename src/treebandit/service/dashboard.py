@@ -82,7 +82,7 @@ class Dashboards:
 
     def _made(self, row: BanditRow, span: str) -> DashboardAnswer:
         counted = self._recent.look()
-        missing = dict(self._runtime.missing)
+        missing = {**self._runtime.missing, **self._runtime.warnings}
         # Where nobody has looked for long, what was refused may be long ago.
         refused = counted.refused if counted.seconds < _LONG_AGO else 0
         made = dashboard(self._runtime.store, row, SPANS[span], refused=refused, missing=missing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from typing import Any
@@ -13,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from treebandit.errors import ParameterError
 from treebandit.service import logs
+from treebandit.service.access import is_loopback
 from treebandit.service.app import make_app
 from treebandit.service.demo import in_background
 from treebandit.service.runtime import LearnerPlace, Limits, Runtime
@@ -52,16 +52,6 @@ class PatientProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def make_server(

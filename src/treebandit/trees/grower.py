@@ -164,7 +164,7 @@ def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", nogil=True)
 def grow_tree(table, sample, limits, follow, nodes, work):  # type: ignore[no-untyped-def]
     """Grow one tree on the rows of positive weight, from the root at nodes[0]; returns its number of nodes.
 

@@ -1,8 +1,9 @@
 """The compiled loops over trees: find leaves, score rows, draw rows, let rows change leaves.
 
 Kernels take plain tuples of arrays and name their members inside (`ForestArrays(*forest)`): numba unpacks a plain
-tuple in a tenth of the time of a named one. Helpers that only kernels call have no Python wrapper, which saves a third
-of their compile time.
+tuple in a tenth of the time of a named one. The kernels of a rebuild let go of Python's lock, so that decisions go on
+meanwhile; those of a decision keep it, since another thread might then hold it for milliseconds. Helpers that only
+kernels call have no Python wrapper, which saves a third of their compile time.
 """
 
 from __future__ import annotations
@@ -240,7 +241,7 @@ def sample_rows(forest, table, features, key, exploration, draws):  # type: igno
     return samples
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def learn_rows(forest, leaves, rows_, expected, fixed, predicted):  # type: ignore[no-untyped-def]
     """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
 
