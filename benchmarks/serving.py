@@ -242,9 +242,9 @@ def grown(folder, decisions):
             for start in range(0, decisions + 500, 500):
                 if start % (decisions // 10) == 0:
                     learner = service.learner_pid()
-                    told = {"decisions": start, "service MB": memory(service.process.pid)}
+                    state = {"decisions": start, "service MB": memory(service.process.pid)}
                     print(
-                        json.dumps({**told, "learner MB": memory(learner) if learner else None}), flush=True
+                        json.dumps({**state, "learner MB": memory(learner) if learner else None}), flush=True
                     )
                 asked = [{"id": f"m{start + n}", "context": {"x": n / 500}, "arms": arms} for n in range(500)]
                 http.post(f"{path}/decisions:batch", json={"decisions": asked}).raise_for_status()
