@@ -106,7 +106,9 @@ def test_the_code_on_the_page_on_probabilities_runs(tmp_path, monkeypatch):
 
 def test_the_page_of_results_lists_every_result():
     pages = {path.relative_to(DOCS / "results").as_posix() for path in (DOCS / "results").rglob("*.md")}
-    listed = set(re.findall(r"\]\(([\w/-]+\.md)\)", (DOCS / "results" / "index.md").read_text(encoding="utf-8")))
+    listed = set(
+        re.findall(r"\]\(([\w/-]+\.md)\)", (DOCS / "results" / "index.md").read_text(encoding="utf-8"))
+    )
     assert pages - {"index.md"} == listed
 
 

@@ -43,7 +43,10 @@ def test_environments_by_name_and_delayed():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (agent(nois=1), "agent 'A': unknown key 'nois'; did you mean 'noise'. allowed are noise, pause, diary, inner$"),
+        (
+            agent(nois=1),
+            "agent 'A': unknown key 'nois'; did you mean 'noise'. allowed are noise, pause, diary, inner$",
+        ),
         (
             agent(inner={"class": "toys:Part", "sise": 1}),
             "agent 'A', inner: unknown key 'sise'; did you mean 'size'. allowed are size",

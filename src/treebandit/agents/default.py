@@ -56,6 +56,8 @@ class Bandit(ModelAgent):
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
         all rounds.
     standardise: choices do not depend on the unit of the rewards; False, rewards as they are.
+    background: rebuild on a thread while decisions go on with the trees of before; choices then depend on time, too.
+        False, a long rebuild is spread over some rounds, and choices are repeatable. `wait` ends either.
 
     >>> agent = treebandit.Bandit(seed=0)
     >>> decision = agent.decide({"age": 31, "city": "Rome"}, arms=["coffee", "tea", "water"])
@@ -79,6 +81,7 @@ class Bandit(ModelAgent):
     linear_exploration: float = 0.5
     boost: bool = True
     standardise: bool = True
+    background: bool = False
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
@@ -89,6 +92,7 @@ class Bandit(ModelAgent):
             categories="one_hot",
             prior_rows=self.prior_rows,
             standardise=self.standardise,
+            background=self.background,
         )
         for name in ("linear", "blend", "boost"):
             check_flag(name, getattr(self, name))

@@ -37,6 +37,7 @@ class _TreeEnsembleAgent(ModelAgent):
         leaf of equal rewards is sure of itself.
     standardise: give the trees rewards of mean 0 and standard deviation 1, so that choices do not depend on the unit
         of the rewards; False, the rewards as they are, as in the paper.
+    background: rebuild on a thread while decisions go on with the trees of before; choices then depend on time, too.
     """
 
     trees: TreeLearner = field(default_factory=XGBoostTrees)
@@ -51,6 +52,7 @@ class _TreeEnsembleAgent(ModelAgent):
     held_out_share: float = 0.5
     prior_rows: float = 0.0
     standardise: bool = True
+    background: bool = False
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, TreeModel, Policy]:
@@ -64,6 +66,7 @@ class _TreeEnsembleAgent(ModelAgent):
             held_out_share=self.held_out_share,
             prior_rows=self.prior_rows,
             standardise=self.standardise,
+            background=self.background,
         )
         return RandomStart(self.random_rounds, self.random_start), TreeModel(settings), self._exploring()
 
