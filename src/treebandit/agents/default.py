@@ -11,6 +11,7 @@ from treebandit.agents.random_start import RandomStart, StartRule
 from treebandit.core import Candidates, Floats
 from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
+from treebandit.models.memory import MemoryRule
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_model import TreeSettings
 from treebandit.parameters import check_flag, check_number
@@ -79,6 +80,7 @@ class Bandit(ModelAgent):
     linear_exploration: float = 0.5
     boost: bool = True
     standardise: bool = True
+    memory: MemoryRule = "all"
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
@@ -89,6 +91,7 @@ class Bandit(ModelAgent):
             categories="one_hot",
             prior_rows=self.prior_rows,
             standardise=self.standardise,
+            memory=self.memory,
         )
         for name in ("linear", "blend", "boost"):
             check_flag(name, getattr(self, name))

@@ -10,6 +10,7 @@ from treebandit.agents.random_start import RandomStart, StartRule
 from treebandit.core import Candidates, Indices
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding
+from treebandit.models.memory import MemoryRule
 from treebandit.models.tree_model import StatisticsFrom, TreeModel, TreeSettings
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.trees.forest import TreeLearner
@@ -51,6 +52,7 @@ class _TreeEnsembleAgent(ModelAgent):
     held_out_share: float = 0.5
     prior_rows: float = 0.0
     standardise: bool = True
+    memory: MemoryRule = "all"
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, TreeModel, Policy]:
@@ -64,6 +66,7 @@ class _TreeEnsembleAgent(ModelAgent):
             held_out_share=self.held_out_share,
             prior_rows=self.prior_rows,
             standardise=self.standardise,
+            memory=self.memory,
         )
         return RandomStart(self.random_rounds, self.random_start), TreeModel(settings), self._exploring()
 

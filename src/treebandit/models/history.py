@@ -105,6 +105,14 @@ class History:
         after._length = stop
         return after
 
+    def only(self, kept: NDArray[np.bool_]) -> History:
+        """These rows of it in arrays of their own, so that the others leave memory; this one stays as it is."""
+        after = History()
+        after._contexts, after._rewards = self.contexts[kept], self.rewards[kept]
+        after._arms = None if self.arms is None else self.arms[kept]
+        after._length = len(after._rewards)
+        return after
+
     def rows(self, columns: Columns) -> Candidates:
         """All of it as candidates with these columns."""
         return Candidates(self.contexts, None if self.arms is None else self.arms.astype(np.intp), columns)

@@ -40,3 +40,9 @@ class Schedule:
         if self.factor is not None:
             return math.ceil(self.factor * math.log(max(t, 1)))
         return t // self.every if self.every else 0
+
+    def first(self, level: int) -> int:
+        """The first time t >= 1 that has this level, or a higher one."""
+        if self.factor is not None:
+            return math.floor(math.exp((level - 1) / self.factor)) + 1 if level > 0 else 1
+        return max(level * self.every, 1) if self.every else 1

@@ -15,6 +15,7 @@ from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
+from treebandit.models.memory import Memory, MemoryRule, check_memory
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.schedule import Schedule
 from treebandit.trees.forest import Forest, GroupedTreeLearner, Masked, TreeLearner
@@ -37,6 +38,7 @@ class TreeSettings:
     held_out_share: float = 0.5
     prior_rows: float = 0.0
     standardise: bool = True
+    memory: MemoryRule = "all"
 
     def __post_init__(self) -> None:
         check_encoding(self.arm_encoding, self.categories)
@@ -55,13 +57,18 @@ class TreeSettings:
         if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
             raise ParameterError(f"prior_rows={self.prior_rows!r}; expected a number of at least 0")
         check_learner(self.trees)
+        check_memory(self.memory)
+        if self.memory != "all" and Schedule.parse(self.rebuild) == Schedule():
+            raise ParameterError(
+                f"memory={self.memory!r} with rebuild='never'; rows are forgotten at rebuilds: give rebuild='8 ln t'"
+            )
 
 
 class TreeModel:
     """Rows learned so far, the ensemble that was fitted to them last, and the statistics of its leaves.
 
-    Whenever the schedule's level has grown, the ensemble is fitted anew to all rows; in between, rows change the
-    leaves they reach.
+    Whenever the schedule's level has grown, the ensemble is fitted anew to all rows that `memory` keeps; in between,
+    rows change the leaves they reach.
     """
 
     def __init__(self, settings: TreeSettings) -> None:
@@ -71,7 +78,10 @@ class TreeModel:
         self.leaves: LeafStatistics | None = None
         self.scale = RewardScale()
         self.encoder: Encoder | None = None
+        self.memory = Memory(settings.memory)
         self.level = 0
+        #: How many rounds the rows that were dropped stand for: the schedule goes by the rows kept.
+        self.dropped_rounds = 0
         #: Wall seconds spent fitting so far.
         self.rebuild_seconds = 0.0
 
@@ -85,22 +95,27 @@ class TreeModel:
     ) -> Commit:
         """Rows to learn; the trees are fitted anew where it is time (Algorithm 1, lines 5-11)."""
         history = self.history.appended(rows, rewards)
-        level = self._schedule.level(t + 1)
         if self.leaves is None:
-            due = started and len(history) >= 2
-        else:
-            due = level > self.level or not self.scale.fits(rewards)
-        if due:
-            return self._rebuilt(history, rows, random, level)
-        if self.leaves is None:
+            if started and len(history) >= 2:
+                return self._rebuilt(history, self.memory, rows, t + 1, random)
             return lambda: setattr(self, "history", history)
+        memory, level = self._watched(rows, rewards), self._schedule.level(t + 1 - self.dropped_rounds)
+        if level > self.level or not self.scale.fits(rewards) or memory.alarm:
+            return self._rebuilt(history, memory, rows, t + 1, random)
         update = self._prepared_update(rows, self.scale.standardised(rewards))
 
         def commit() -> None:
             update()
-            self.history = history
+            self.history, self.memory = history, memory
 
         return commit
+
+    def _watched(self, rows: Candidates, rewards: Floats) -> Memory:
+        """The memory once it knows how far off these rows are predicted."""
+        if not self.memory.watches:
+            return self.memory
+        arms = None if self.settings.arm_encoding == "none" else rows.arms
+        return self.memory.after(arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
 
     def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
         """Let rows change the leaves they reach, between rebuilds."""
@@ -108,10 +123,18 @@ class TreeModel:
         return leaves.prepared_update(features, targets)
 
     def _rebuilt(
-        self, history: History, newest: Candidates, random: np.random.Generator, level: int
+        self, history: History, memory: Memory, newest: Candidates, t: int, random: np.random.Generator
     ) -> Commit:
-        """Fit the ensemble to all rows and set the leaf values (Algorithm 1, line 7)."""
+        """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
         started = time.perf_counter()
+        dropped, level = self.dropped_rounds, self._schedule.level(t - self.dropped_rounds)
+        kept = memory.kept(history)
+        if kept is not None:
+            history = history.only(kept)
+            # As if the rows kept had been all since the first round, at the start of their level: the next rebuild is
+            # a whole level away.
+            level = self._schedule.level(max(int((t - dropped) * kept.mean()), 1))
+            dropped = t - self._schedule.first(level)
         drawn = copy_of(random)
         scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
         targets = scale.standardised(history.rewards)
@@ -122,6 +145,7 @@ class TreeModel:
         def commit() -> None:
             self.history, self.leaves, self.scale, self.encoder = history, leaves, scale, encoder
             self.level, self.rebuild_seconds = level, seconds
+            self.memory, self.dropped_rounds = memory, dropped
             random.bit_generator.state = drawn.bit_generator.state
 
         return commit
@@ -198,6 +222,8 @@ class TreeModel:
         state: dict[str, Any] = {
             "history": self.history.state(history=history),
             "level": self.level,
+            "memory": self.memory.state(history=history),
+            "dropped_rounds": self.dropped_rounds,
             "rebuild_seconds": self.rebuild_seconds,
             "scale": self.scale.state(),
             "leaves": None,
@@ -210,6 +236,8 @@ class TreeModel:
         """Take up what `state` gave."""
         self.history = History.restored(schema.part(state, "history"))
         self.level = schema.whole(state, "level")
+        self.dropped_rounds = schema.whole(state, "dropped_rounds")
+        self.memory = Memory.restored(schema.value(state, "memory"), self.settings.memory, self.history)
         self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
         self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
         saved = schema.optional(state, "leaves")
