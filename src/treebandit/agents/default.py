@@ -57,6 +57,8 @@ class Bandit(ModelAgent):
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
         all rounds.
     standardise: choices do not depend on the unit of the rewards; False, rewards as they are.
+    memory: 'all' rows count for ever; a number, only as many of the newest, from rebuild to rebuild; 'auto', rows
+        learned before a change are dropped when predictions have become worse, and the model is rebuilt at once.
 
     >>> agent = treebandit.Bandit(seed=0)
     >>> decision = agent.decide({"age": 31, "city": "Rome"}, arms=["coffee", "tea", "water"])

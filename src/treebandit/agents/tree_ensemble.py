@@ -38,6 +38,8 @@ class _TreeEnsembleAgent(ModelAgent):
         leaf of equal rewards is sure of itself.
     standardise: give the trees rewards of mean 0 and standard deviation 1, so that choices do not depend on the unit
         of the rewards; False, the rewards as they are, as in the paper.
+    memory: 'all' rows count for ever; a number, only as many of the newest, from rebuild to rebuild; 'auto', rows
+        learned before a change are dropped when predictions have become worse, and the model is rebuilt at once.
     """
 
     trees: TreeLearner = field(default_factory=XGBoostTrees)

@@ -65,9 +65,9 @@ class Synthetic(_KnownTruth):
     noise: standard deviation of continuous rewards.
     drift: how far the contexts wander to and fro in 2,000 rounds, the truth unchanged.
     change_every: after so many rounds the truth changes; None, it never does.
-    change: how. "swap": the arms swap their truths; "gradual": likewise, but the means move there little by little until
-        the next change; "recurring": to and fro between two truths; "one_arm": one arm gets a new truth; "new_arms": one
-        more arm is offered, the first one alone at the start.
+    change: how. "swap": the arms swap their truths; "gradual": likewise, but the means move there little by little
+        until the next change; "recurring": to and fro between two truths; "one_arm": one arm gets a new truth;
+        "new_arms": one more arm is offered, the first one alone at the start.
     seed: of truth, contexts, rewards and ties.
 
     >>> from treebandit import Uniform, play_round

@@ -24,8 +24,9 @@ _POWERS = 48
 class Adwin:
     """ADWIN2 of Bifet and Gavaldà (2007): keeps the longest window in which no two parts differ in their mean.
 
-    The window is a histogram of buckets with 1, 2, 4, ... numbers, so that n numbers take O(log n) of memory. Its oldest
-    bucket is dropped as long as there is a cut into n₀ older and n₁ newer numbers whose means differ by more than
+    The window is a histogram of buckets with 1, 2, 4, ... numbers, so that n numbers take O(log n) of memory. Its
+    oldest bucket is dropped as long as there is a cut into n₀ older and n₁ newer numbers whose means differ by more
+    than
 
         ε = √(2 m s² d) + ⅔ m d   with m = 1 / (n₀ - 4) + 1 / (n₁ - 4), d = ln(2 ln n / δ), s² the window's variance.
 

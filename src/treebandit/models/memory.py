@@ -17,7 +17,7 @@ from treebandit.parameters import check_number
 #: "all", "auto", or how many of the newest rows.
 MemoryRule = Literal["all", "auto"] | int
 
-_FEWEST_ROWS = 10
+_FEWEST_ROWS, _FIRST_ROWS = 10, 64
 #: Of the windows: how likely a false alarm is at a cut, and by how many standard deviations of the rewards a mean error
 #: has to move. Changes that matter exceed both within some dozens of rows.
 _DELTA, _EVERY, _TOLERANCE = 1e-6, 8, 0.1
@@ -47,7 +47,7 @@ class Memory:
 
     def __init__(self, rule: MemoryRule = "all") -> None:
         check_memory(rule)
-        self.rule = rule
+        self.rule: MemoryRule = rule if isinstance(rule, str) else int(rule)
         self._all = _window()
         self._windows: dict[int, Adwin] = {}
         #: Arms and errors of the newest rows, (2, n).
@@ -55,10 +55,9 @@ class Memory:
         #: Arms whose older rows are dropped now, and how many of their newest rows are not.
         self._stale: dict[int, int] = {}
 
-    @property
-    def watches(self) -> bool:
-        """Whether it wants to know errors."""
-        return self.rule == "auto"
+    def watches(self, history: History) -> bool:
+        """Whether it wants to know errors: not of the first rows, when neither model nor unit tell much."""
+        return self.rule == "auto" and len(history) >= _FIRST_ROWS
 
     @property
     def alarm(self) -> bool:
@@ -67,7 +66,7 @@ class Memory:
 
     def after(self, arms: Indices | None, errors: Floats) -> Memory:
         """What it is once it has seen these rows' errors, (n,), in standard deviations of the rewards."""
-        after = Memory(self.rule)
+        after = self.answered()
         after._windows, after._all = self._windows.copy(), self._all.copy()
         labels = np.zeros(len(errors), np.intp) if arms is None else arms
         after._newest = np.concatenate([self._newest, [labels, errors]], axis=1)[:, -_NEWEST:]
@@ -81,6 +80,12 @@ class Memory:
         for label in after._stale:
             after._windows[label] = _window()
         return after
+
+    def answered(self) -> Memory:
+        """The same without alarm: the rows that gave it are dropped."""
+        answered = Memory(self.rule)
+        answered._windows, answered._all, answered._newest = self._windows, self._all, self._newest
+        return answered
 
     def _changed_arms(self) -> dict[int, int]:
         """Arms that the newest errors, those in the window of all rows, show to have changed; how many each has there.

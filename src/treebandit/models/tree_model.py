@@ -112,7 +112,7 @@ class TreeModel:
 
     def _watched(self, rows: Candidates, rewards: Floats) -> Memory:
         """The memory once it knows how far off these rows are predicted."""
-        if not self.memory.watches:
+        if not self.memory.watches(self.history):
             return self.memory
         arms = None if self.settings.arm_encoding == "none" else rows.arms
         return self.memory.after(arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
@@ -130,7 +130,7 @@ class TreeModel:
         dropped, level = self.dropped_rounds, self._schedule.level(t - self.dropped_rounds)
         kept = memory.kept(history)
         if kept is not None:
-            history = history.only(kept)
+            history, memory = history.only(kept), memory.answered()
             # As if the rows kept had been all since the first round, at the start of their level: the next rebuild is
             # a whole level away.
             level = self._schedule.level(max(int((t - dropped) * kept.mean()), 1))
