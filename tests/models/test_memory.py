@@ -24,11 +24,11 @@ def history(arms):
 def watched(arms, errors):
     """The memory at its first alarm, and how many rows it had seen; or after the last row."""
     memory = Memory("auto")
-    for place, (arm, error) in enumerate(zip(arms, errors, strict=True)):
-        memory = memory.after(np.array([arm]), np.array([error]))
+    for seen in range(1, len(arms) + 1):
+        memory = memory.after(arms[seen - 1 : seen], errors[seen - 1 : seen])
         if memory.alarm:
             break
-    return memory, place + 1
+    return memory, seen
 
 
 def drifting(changed, n=1200, at=800, step=1.0):
@@ -74,6 +74,14 @@ def test_errors_without_change_and_errors_that_shrink_raise_no_alarm():
     arms, errors = drifting([])
     assert not watched(arms, errors)[0].alarm
     assert not watched(arms, errors + np.linspace(2, 0, len(errors)))[0].alarm
+
+
+def test_rare_large_rewards_are_no_change():
+    random = RANDOM(0)
+    spent = np.where(random.random(20_000) < 0.02, random.lognormal(3.0, 1.5, 20_000), 0.0)
+    errors = (spent - spent.mean()) / spent.std()
+    assert errors.max() > 20
+    assert not watched(random.integers(0, 3, 20_000), errors)[0].alarm
 
 
 def test_nothing_of_a_memory_changes_but_what_after_gives():

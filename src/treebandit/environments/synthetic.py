@@ -145,7 +145,7 @@ class Synthetic(_KnownTruth):
                 self._weights[arm] = self._truth.standard_normal(self.features)
             self._values[arm] = self._truth.random(2**self.informative)
         elif self.change == "recurring":
-            self._owner = np.roll(self._owner, 1 if self._round // self.change_every % 2 else -1)
+            self._owner = np.roll(self._arms, 1) if self._owner is self._arms else self._arms
         elif self.change != "new_arms":
             self._owner = self._truth.permutation(self.arms)
 

@@ -20,9 +20,12 @@ MemoryRule = Literal["all", "auto"] | int
 _FEWEST_ROWS, _FIRST_ROWS = 10, 64
 #: Of the windows: how likely a false alarm is at a cut, and by how many standard deviations of the rewards a mean error
 #: has to move. Changes that matter exceed both within some dozens of rows.
-_DELTA, _EVERY, _TOLERANCE = 1e-6, 8, 0.1
-#: So many of the newest errors are kept to tell which arms have changed; an arm with fewer of them cannot be told.
-_NEWEST, _FEWEST_ERRORS = 512, 5
+_DELTA, _EVERY, _TOLERANCE = 1e-4, 8, 0.1
+#: Errors beyond so many standard deviations count as if they were nearer: one outlier is no change.
+_LARGEST_ERROR = 10.0
+#: So many of the newest errors are kept to tell which arms have changed: all but those with this many of them or more
+#: whose mean is below this share of the greatest.
+_NEWEST, _FEWEST_ERRORS, _UNCHANGED = 512, 8, 0.25
 _NO_ERRORS = np.zeros((2, 0))
 
 
@@ -68,6 +71,7 @@ class Memory:
         """What it is once it has seen these rows' errors, (n,), in standard deviations of the rewards."""
         after = self.answered()
         after._windows, after._all = self._windows.copy(), self._all.copy()
+        errors = np.clip(errors, -_LARGEST_ERROR, _LARGEST_ERROR)
         labels = np.zeros(len(errors), np.intp) if arms is None else arms
         after._newest = np.concatenate([self._newest, [labels, errors]], axis=1)[:, -_NEWEST:]
         for label in dict.fromkeys(labels.tolist()):
@@ -90,14 +94,13 @@ class Memory:
     def _changed_arms(self) -> dict[int, int]:
         """Arms that the newest errors, those in the window of all rows, show to have changed; how many each has there.
 
-        An arm has changed if its mean error is at least half of the greatest. Arms that were hardly played since are
-        taken to have changed if most of the others have.
+        Arms that were hardly played since are taken to have changed if most of the others have.
         """
         labels, errors = self._newest[:, -self._all.width :]
         mine = {label: errors[labels == label] for label in self._windows}
         means = {label: abs(each.mean()) for label, each in mine.items() if len(each) >= _FEWEST_ERRORS}
         greatest = max(means.values(), default=0.0)
-        changed = {label for label, mean in means.items() if 2.0 * mean >= greatest}
+        changed = {label for label, mean in means.items() if mean >= _UNCHANGED * greatest}
         rows = sum(len(mine[label]) for label in means)
         if 2 * sum(len(mine[label]) for label in changed) >= rows:
             changed |= mine.keys() - means.keys()
