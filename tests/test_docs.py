@@ -93,5 +93,13 @@ def test_the_code_on_the_page_on_probabilities_runs(tmp_path, monkeypatch):
         names["server"].learn(decision, 1.0)
 
 
+def test_the_page_of_results_lists_every_result():
+    pages = {path.relative_to(DOCS / "results").as_posix() for path in (DOCS / "results").rglob("*.md")}
+    listed = set(
+        re.findall(r"\]\(([\w/-]+\.md)\)", (DOCS / "results" / "index.md").read_text(encoding="utf-8"))
+    )
+    assert pages - {"index.md"} == listed
+
+
 if __name__ == "__main__":
     (DOCS / "cli.md").write_text(command_line(), encoding="utf-8")

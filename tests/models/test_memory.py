@@ -7,7 +7,6 @@ from treebandit.models.forgetting import Forgetting
 from treebandit.models.history import History
 from treebandit.models.memory import Memory
 from treebandit.models.ridge import Ridge
-from treebandit.models.schedule import Schedule
 
 COLUMNS = Columns.numeric(1)
 RANDOM = np.random.default_rng
@@ -120,17 +119,6 @@ def test_forged_memories_are_refused(forged):
         Memory.restored({**memory.state(), **forged}, "auto", history(arms[:200]))
     with pytest.raises(SavedFileError, match="more rows"):
         Memory.restored(memory.state(), "auto", history(arms[:100]))
-
-
-@pytest.mark.parametrize("text", ["8 ln t", ".5 ln t", "every 7", "never"])
-def test_the_first_time_of_a_level(text):
-    schedule = Schedule.parse(text)
-    levels = [schedule.level(t) for t in range(1, 400)]
-    for t, level in enumerate(levels, start=1):
-        first = schedule.first(level)
-        assert first <= t
-        assert schedule.level(first) == level or first == 1
-        assert first == 1 or schedule.level(first - 1) < level
 
 
 def test_a_forgetting_ridge_is_a_ridge_fitted_to_the_rows_kept():

@@ -59,6 +59,8 @@ class Bandit(ModelAgent):
     standardise: choices do not depend on the unit of the rewards; False, rewards as they are.
     memory: 'all' rows count for ever; a number, only as many of the newest, from rebuild to rebuild; 'auto', rows
         learned before a change are dropped when predictions have become worse, and the model is rebuilt at once.
+    background: rebuild on a thread while decisions go on with the trees of before; choices then depend on time, too.
+        False, a long rebuild is spread over some rounds, and choices are repeatable. `wait` ends either.
 
     >>> agent = treebandit.Bandit(seed=0)
     >>> decision = agent.decide({"age": 31, "city": "Rome"}, arms=["coffee", "tea", "water"])
@@ -83,6 +85,7 @@ class Bandit(ModelAgent):
     boost: bool = True
     standardise: bool = True
     memory: MemoryRule = "all"
+    background: bool = False
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
@@ -94,6 +97,7 @@ class Bandit(ModelAgent):
             prior_rows=self.prior_rows,
             standardise=self.standardise,
             memory=self.memory,
+            background=self.background,
         )
         for name in ("linear", "blend", "boost"):
             check_flag(name, getattr(self, name))

@@ -40,6 +40,7 @@ class _TreeEnsembleAgent(ModelAgent):
         of the rewards; False, the rewards as they are, as in the paper.
     memory: 'all' rows count for ever; a number, only as many of the newest, from rebuild to rebuild; 'auto', rows
         learned before a change are dropped when predictions have become worse, and the model is rebuilt at once.
+    background: rebuild on a thread while decisions go on with the trees of before; choices then depend on time, too.
     """
 
     trees: TreeLearner = field(default_factory=XGBoostTrees)
@@ -55,6 +56,7 @@ class _TreeEnsembleAgent(ModelAgent):
     prior_rows: float = 0.0
     standardise: bool = True
     memory: MemoryRule = "all"
+    background: bool = False
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, TreeModel, Policy]:
@@ -69,6 +71,7 @@ class _TreeEnsembleAgent(ModelAgent):
             prior_rows=self.prior_rows,
             standardise=self.standardise,
             memory=self.memory,
+            background=self.background,
         )
         return RandomStart(self.random_rounds, self.random_start), TreeModel(settings), self._exploring()
 

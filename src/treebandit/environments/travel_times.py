@@ -22,7 +22,7 @@ DAY = 86400.0
 BANDWIDTH = 1800.0
 #: Weight that every traversal of an edge has at any time, beside a weight of 1 for one at that very time.
 BACKGROUND = 0.01
-#: Recorded durations are whole seconds: a 0 stands for half a second.
+#: Recorded durations are whole seconds: a 0 counts as half a second.
 LEAST_DURATION = 0.5
 #: Least width of the noise in seconds, about what rounding to whole seconds hides.
 LEAST_WIDTH = 0.3

@@ -11,7 +11,7 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models import ridge_growth, ridge_kernels
-from treebandit.models.model import Commit
+from treebandit.models.model import Commit, arms_of
 from treebandit.models.ridge_arrays import (
     ORIGIN,
     REWARD_MEAN,
@@ -88,12 +88,14 @@ class Ridge:
         if self._columns is not None and columns is not self._columns:
             arrays = ridge_growth.widened(arrays, columns, self._trailing)
         (contexts, arms), index = _plain(rows), self._arms
-        slots = index.find(arms)
-        if not slots.all():
+        arm_rows = index.find(arms)
+        if not arm_rows.all():
             index = ArmIndex(index.labels)
-            slots = index.register(arms)
-            arrays = ridge_growth.with_slots(arrays, index.labels)
-        arrays = ridge_growth.with_room(arrays, ridge_growth.needed_rooms(arrays, contexts, slots))
+            arm_rows = index.register(arms)
+            arrays = ridge_growth.with_arms(arrays, index.labels)
+        arrays = ridge_growth.with_capacity(
+            arrays, ridge_growth.needed_capacities(arrays, contexts, arm_rows)
+        )
         parts: Parts = tuple(arrays)
         version, targets = float(arrays.numbers[VERSION]), np.array(rewards, np.float64)
 
@@ -133,10 +135,14 @@ class Ridge:
             # One row per arm: what its coefficients would give is a number drawn for itself.
             noise = np.sqrt(leverage) * random.standard_normal((draws, len(arms)))
         else:
-            noise, slots, parts = np.empty((draws, len(arms))), self._arms.find(labels), self._parts_for(rows)
+            noise, arm_rows, parts = (
+                np.empty((draws, len(arms))),
+                self._arms.find(labels),
+                self._parts_for(rows),
+            )
             groups = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
-            for slot, group in zip(slots, groups, strict=True):
-                root = ridge_kernels.roots(parts, contexts[group], slot)
+            for arm_row, group in zip(arm_rows, groups, strict=True):
+                root = ridge_kernels.roots(parts, contexts[group], arm_row)
                 noise[:, group] = random.standard_normal((draws, root.shape[1])) @ root.T
         return mean + scale * self._noise * noise
 
@@ -292,11 +298,8 @@ def merged(known: Columns, given: Columns) -> Columns:
 
 def _plain(rows: Candidates) -> tuple[Features, Indices]:
     """Contexts and arms as one compilation takes them; one regression serves all rows that have no arm."""
-    contexts, arms = rows.contexts, rows.arms
-    if not contexts.flags.carray:
-        contexts = np.array(contexts, order="C")
-    if arms is None:
-        return contexts, np.zeros(len(rows), np.intp)
+    contexts, arms = rows.contexts, arms_of(rows)
+    contexts = contexts if contexts.flags.carray else np.array(contexts, order="C")
     return contexts, arms if arms.flags.carray else np.array(arms)
 
 

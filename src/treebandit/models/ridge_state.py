@@ -22,15 +22,15 @@ from treebandit.models.ridge_arrays import (
     VERSION,
     Arrays,
 )
-from treebandit.models.ridge_growth import block_size, column_table, known_at_once, repacked, with_slots
+from treebandit.models.ridge_growth import block_size, column_table, known_at_once, repacked, with_arms
 
 #: Counts and versions are whole numbers that 64-bit floats hold exactly.
 _LARGEST = 2.0**53
 
 
 def state_of(arrays: Arrays, columns: Columns, labels: Indices) -> dict[str, Any]:
-    """Regressions without spare room."""
-    sizes = arrays.slots[:, SIZE]
+    """Regressions without spare capacity."""
+    sizes = arrays.blocks[:, SIZE]
     return {
         "columns": [list(columns.categories), list(columns.names)],
         "scales": arrays.columns[SHIFT:],
@@ -67,9 +67,9 @@ def arrays_of(state: dict[str, Any], settings: Floats) -> tuple[Arrays, Columns,
     table[SHIFT:] = _array(state, "scales", np.float64, (len(table) - SHIFT, len(columns)))
     _require((table[FACTOR] > 0).all() and (table[[COUNT, SQUARES]] >= 0).all(), "scales are out of range")
     starts = np.cumsum(block_size(sizes)) - block_size(sizes)
-    slots = np.column_stack([np.zeros((len(sizes), 2), np.int64), sizes, sizes, starts])
-    arrays = Arrays(table, np.ascontiguousarray(slots), places, store, numbers)
-    return with_slots(arrays, labels), columns, labels
+    blocks = np.column_stack([np.zeros((len(sizes), 2), np.int64), sizes, sizes, starts])
+    arrays = Arrays(table, np.ascontiguousarray(blocks), places, store, numbers)
+    return with_arms(arrays, labels), columns, labels
 
 
 def _columns(saved: Any) -> Columns:

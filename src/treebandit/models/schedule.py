@@ -41,8 +41,9 @@ class Schedule:
             return math.ceil(self.factor * math.log(max(t, 1)))
         return t // self.every if self.every else 0
 
-    def first(self, level: int) -> int:
-        """The first time t >= 1 that has this level, or a higher one."""
+    def rounds(self, level: int) -> tuple[int, int]:
+        """The first round of a level, and how many rounds it lasts; (0, 0) where levels never grow."""
         if self.factor is not None:
-            return math.floor(math.exp((level - 1) / self.factor)) + 1 if level > 0 else 1
-        return max(level * self.every, 1) if self.every else 1
+            first = math.exp((level - 1) / self.factor)
+            return math.floor(first) + 1, math.floor(first * math.expm1(1 / self.factor))
+        return (self.every * level, self.every) if self.every else (0, 0)

@@ -41,10 +41,10 @@ class Sums(NamedTuple):
 
 
 def summed(cells: Iterable[Cell]) -> Sums:
-    """The settled rewards of some cells."""
+    """The final rewards of some cells."""
     chosen = list(cells)
     return Sums(
-        sum(each.settled for each in chosen),
+        sum(each.final for each in chosen),
         math.fsum(each.total for each in chosen),
         math.fsum(each.squares for each in chosen),
     )
@@ -115,7 +115,7 @@ def _missing(count: int, difference: float, error: float) -> int | None:
 
 def points(cells: Sequence[Cell], since: int, step: int, buckets: int) -> list[Point]:
     """Mean rewards over time, in spans so long that most have enough rewards for an interval."""
-    sides = [sum(c.settled for c in cells if c.holdout is holdout) for holdout in (False, True)]
+    sides = [sum(c.final for c in cells if c.holdout is holdout) for holdout in (False, True)]
     fewest = min((count for count in sides if count), default=0)
     wide = next(size for size in (1, 2, 3, 4, 6) if size == 6 or fewest * size >= LEAST * buckets)
     by: dict[tuple[int, bool], list[Cell]] = {}
