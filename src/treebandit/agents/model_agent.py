@@ -9,7 +9,7 @@ import numpy as np
 from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.random_start import RandomStart
-from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.core import Candidates, Estimate, Floats, Indices, optional
 from treebandit.errors import NotFittedError
 from treebandit.models.model import Commit, RewardModel
 from treebandit.models.tree_model import TreeModel
@@ -39,7 +39,7 @@ class ModelAgent(BaseAgent):
     @property
     def rebuild_seconds(self) -> float:
         """Wall seconds spent rebuilding the model so far."""
-        return float(getattr(self.model, "rebuild_seconds", 0.0))
+        return float(optional(self.model, "rebuild_seconds", 0.0))
 
     @property
     def start_rounds(self) -> int:
@@ -131,6 +131,6 @@ class ModelAgent(BaseAgent):
     def _restore(self, state: dict[str, Any]) -> None:
         self._start_arms = schema.labels(state, "start_arms")
         self.model.restore(schema.part(state, "model"))
-        history = getattr(self.model, "history", None)
+        history = optional(self.model, "history")
         if history is not None:
             history.check(self._inputs.columns, self._inputs.with_arms, whole=not self._decide_only)

@@ -30,7 +30,7 @@ class LeafStatistics:
 
     forest: whose leaves they are.
     table: (nodes, 4) with the columns o, s²/c, c and the plain mean of the suggested outputs.
-    prior: (trees,) variance of all suggested outputs; it stands for s²/c in a leaf that fewer than two rows reach.
+    prior: (trees,) variance of all suggested outputs; used for s²/c in a leaf that fewer than two rows reach.
     prior_rows: how many rows' weight it has in every other leaf, so that no leaf is ever quite sure.
 
     >>> import numpy as np
