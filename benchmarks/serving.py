@@ -92,8 +92,8 @@ class Paced(Load):
         id = f"{self.prefix}-{number}"
         context = {f"x{n}": self.random.gauss(0, 1) for n in range(self.features)}
         body = {"id": id, "context": context, "arms": [f"arm{n}" for n in range(self.arms)]}
-        told = await self._sent(http, self.urls[0], f"/v1/bandits/{self.bandit}/decisions", body)
-        if told is not None:
+        reply = await self._sent(http, self.urls[0], f"/v1/bandits/{self.bandit}/decisions", body)
+        if reply is not None:
             path = f"/v1/bandits/{self.bandit}/decisions/{id}/reward"
             await self._sent(http, self.urls[0], path, {"value": context["x0"]})
 
@@ -277,9 +277,9 @@ def grown(folder, decisions):
             for start in range(0, decisions + 500, 500):
                 if start % (decisions // 10) == 0:
                     learner = service.learner_pid()
-                    told = {"decisions": start, "service MB": memory(service.process.pid)}
+                    state = {"decisions": start, "service MB": memory(service.process.pid)}
                     print(
-                        json.dumps({**told, "learner MB": memory(learner) if learner else None}), flush=True
+                        json.dumps({**state, "learner MB": memory(learner) if learner else None}), flush=True
                     )
                 asked = [{"id": f"m{start + n}", "context": {"x": n / 500}, "arms": arms} for n in range(500)]
                 http.post(f"{path}/decisions:batch", json={"decisions": asked}).raise_for_status()

@@ -11,11 +11,11 @@ from treebandit.reports.run_table import played_runs
 def test_the_table_gives_the_summary_of_its_records(tmp_path):
     write_paper_like(tmp_path / "records")
     file = write_run_table(tmp_path / "records", tmp_path / "runs.csv")
-    told, kept = summarise(tmp_path / "records"), summarise(read_run_table(file))
+    direct, kept = summarise(tmp_path / "records"), summarise(read_run_table(file))
     columns = ["agent", "environment", "rounds", "seeds", "paper_mean", "note"]
-    assert kept.select(columns).equals(told.select(columns))
+    assert kept.select(columns).equals(direct.select(columns))
     for name in ("regret_mean", "regret_sd", "cpu_seconds_mean"):
-        assert kept[name].to_list() == pytest.approx(told[name].to_list(), abs=0.06, rel=1e-3)
+        assert kept[name].to_list() == pytest.approx(direct[name].to_list(), abs=0.06, rel=1e-3)
 
 
 def test_regret_is_that_after_each_twentieth(tmp_path):

@@ -125,10 +125,10 @@ def check(store_url, load):
     lost_rewards = [id for id in load.rewards if id not in rewards]
     assert not lost, f"{len(lost)} acknowledged decisions are lost: {lost[:3]}"
     assert not lost_rewards, f"{len(lost_rewards)} acknowledged rewards are lost: {lost_rewards[:3]}"
-    for id, told in load.decisions.items():
+    for id, reply in load.decisions.items():
         body = decisions[id]
-        assert told["arm"] == body["arms"][body["chosen"][0]], f"{id} was answered otherwise than stored"
-        assert told["probability"] == body["probability"]
+        assert reply["arm"] == body["arms"][body["chosen"][0]], f"{id} was answered otherwise than stored"
+        assert reply["probability"] == body["probability"]
     for id, value in load.rewards.items():
         assert rewards[id] == value
     assert not load.wrong, load.wrong[:3]

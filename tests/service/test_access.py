@@ -113,7 +113,7 @@ def test_without_keys_only_this_machine_is_served(tmp_path):
     KeyRing(store).add("me", ["admin"])
     server = make_server(store, host="0.0.0.0")
     KeyRing(store).remove("me")
-    server.config.app._runtime.keys.refresh()
+    server.config.app.runtime.keys.refresh()
     transport = httpx.ASGITransport(app=server.config.app)
 
     async def ask():

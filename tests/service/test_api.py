@@ -21,12 +21,12 @@ def shop(served, request):
 
 
 def test_a_decision_tells_what_was_chosen_and_how_probably(served, shop):
-    told = served.decide(name=shop)
-    assert told["arm"] in ("a", "b", "c")
-    assert told["arms"] == [told["arm"]]
-    assert told["probability"] == told["probabilities"][told["arm"]]
-    assert sum(told["probabilities"].values()) == pytest.approx(1.0)
-    assert (told["version"], told["holdout"], told["repeated"]) == (0, False, False)
+    reply = served.decide(name=shop)
+    assert reply["arm"] in ("a", "b", "c")
+    assert reply["arms"] == [reply["arm"]]
+    assert reply["probability"] == reply["probabilities"][reply["arm"]]
+    assert sum(reply["probabilities"].values()) == pytest.approx(1.0)
+    assert (reply["version"], reply["holdout"], reply["repeated"]) == (0, False, False)
 
 
 def test_the_same_id_has_the_same_answer(served, shop):
@@ -55,9 +55,9 @@ def test_several_and_slots(served, shop):
 
 def test_excluded_arms_are_not_chosen(served, shop):
     for _ in range(10):
-        told = served.decide(name=shop, excluded=["a", "b"])
-        assert told["arm"] == "c"
-        assert told["probability"] == 1.0
+        reply = served.decide(name=shop, excluded=["a", "b"])
+        assert reply["arm"] == "c"
+        assert reply["probability"] == 1.0
 
 
 def test_rewards_have_their_stated_answers(served, shop):
@@ -81,10 +81,10 @@ def test_many_rewards_in_lines(served, shop):
         "".join(f'{{"id": "d{n}", "value": {n}}}\n' for n in range(5))
         + '{"id": "d0", "value": 1}\n\nnonsense\n'
     )
-    told = served.call("POST", f"/v1/bandits/{shop}/rewards", content=lines)
-    assert told["received"] == 7
-    assert told["statuses"] == {"counted": 5, "repeated": 1}
-    assert list(told["errors"]) == ["8"]
+    reply = served.call("POST", f"/v1/bandits/{shop}/rewards", content=lines)
+    assert reply["received"] == 7
+    assert reply["statuses"] == {"counted": 5, "repeated": 1}
+    assert list(reply["errors"]) == ["8"]
     assert served.call("POST", f"/v1/bandits/{shop}/rewards", content="{}", status=400)["received"] == 1
 
 
@@ -104,25 +104,25 @@ def test_a_deferred_decision_counts_once_it_is_activated(served, shop):
 
 def test_a_batch_of_decisions(served, shop):
     asked = [{"id": "x", "arms": ["a"]}, {"arms": ["a", "a"]}, {"id": "x", "arms": ["b"]}]
-    told = served.call("POST", f"/v1/bandits/{shop}/decisions:batch", {"decisions": asked})["decisions"]
-    assert told[0]["decision"]["arm"] == told[2]["decision"]["arm"] == "a"
-    assert "offered twice" in told[1]["error"]["message"]
+    reply = served.call("POST", f"/v1/bandits/{shop}/decisions:batch", {"decisions": asked})["decisions"]
+    assert reply[0]["decision"]["arm"] == reply[2]["decision"]["arm"] == "a"
+    assert "offered twice" in reply[1]["error"]["message"]
 
 
 def test_apprentice_and_log_only_answer_the_baseline(served):
     served.make("apprentice", mode="apprentice")
-    told = served.decide(name="apprentice", baseline="b")
-    assert (told["arm"], told["probability"]) == ("b", 1.0)
+    reply = served.decide(name="apprentice", baseline="b")
+    assert (reply["arm"], reply["probability"]) == ("b", 1.0)
     assert served.decide(name="apprentice")["arm"] == "a"
     served.make("logging", mode="log-only")
-    told = served.decide(name="logging", baseline="c", baseline_probability=0.25)
-    assert (told["arm"], told["probability"]) == ("c", 0.25)
+    reply = served.decide(name="logging", baseline="c", baseline_probability=0.25)
+    assert (reply["arm"], reply["probability"]) == ("c", 0.25)
 
 
 def test_a_share_is_held_out_and_a_subject_stays_on_its_side(served):
     served.make("held", holdout=0.5, holdout_policy="arm:c")
-    told = [served.decide(name="held") for _ in range(60)]
-    held = [each for each in told if each["holdout"]]
+    reply = [served.decide(name="held") for _ in range(60)]
+    held = [each for each in reply if each["holdout"]]
     assert 10 < len(held) < 50
     assert {(each["arm"], each["probability"]) for each in held} == {("c", 1.0)}
     sides = {served.decide(name="held", subject="somebody")["holdout"] for _ in range(10)}

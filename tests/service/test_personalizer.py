@@ -46,7 +46,7 @@ def azure(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(served, azure):
+def reply(served, azure):
     script = Path(__file__).with_name("personalizer_clients.py")
     run = subprocess.run(
         [azure, script, served.url, "a-key-that-nobody-checks"], capture_output=True, text=True, timeout=240
@@ -55,40 +55,40 @@ def told(served, azure):
     return json.loads(run.stdout)
 
 
-def test_the_old_package_ranks_rewards_and_activates(told):
-    rank = told["old_rank"]
+def test_the_old_package_ranks_rewards_and_activates(reply):
+    rank = reply["old_rank"]
     assert rank["event"] == "old-1"
     assert rank["action"] in ("pasta", "soup")
     assert rank["ranking"][2] == ["salad", 0.0]
     assert rank["ranking"][0][0] == rank["action"]
     assert sum(each[1] for each in rank["ranking"]) == pytest.approx(1.0)
-    assert told["old_reward"] is told["old_activate"] is None
-    assert told["old_error"][0] == "InvalidRankRequest"
-    assert "offered twice" in told["old_error"][1]
+    assert reply["old_reward"] is reply["old_activate"] is None
+    assert reply["old_error"][0] == "InvalidRankRequest"
+    assert "offered twice" in reply["old_error"][1]
 
 
-def test_the_new_package_too_with_slots(told):
-    assert told["new_rank"]["eventId"] == "new-1"
-    assert told["new_again"] == told["new_rank"]
-    chosen = {each["id"]: each["rewardActionId"] for each in told["slots"]["slots"]}
+def test_the_new_package_too_with_slots(reply):
+    assert reply["new_rank"]["eventId"] == "new-1"
+    assert reply["new_again"] == reply["new_rank"]
+    chosen = {each["id"]: each["rewardActionId"] for each in reply["slots"]["slots"]}
     assert set(chosen) == {"top", "side"}
     assert chosen["top"] != "soup"
     assert chosen["top"] != chosen["side"]
-    assert told["apprentice"]["rewardActionId"] == "pasta"
+    assert reply["apprentice"]["rewardActionId"] == "pasta"
 
 
-def test_administration(told):
-    assert told["configuration"]["rewardWaitTime"] == "PT10M"
-    assert told["configuration"]["rewardAggregation"] == "earliest"
-    updated = told["updated"]
+def test_administration(reply):
+    assert reply["configuration"]["rewardWaitTime"] == "PT10M"
+    assert reply["configuration"]["rewardAggregation"] == "earliest"
+    updated = reply["updated"]
     assert (updated["rewardWaitTime"], updated["explorationPercentage"]) == ("PT20M", 0.2)
     assert (updated["learningMode"], updated["rewardAggregation"]) == ("Apprentice", "earliest")
     assert (updated["logRetentionDays"], updated["modelExportFrequency"]) == (90, "PT1M")
-    assert set(told["model"]) == {"creationTime", "lastModifiedTime"}
-    assert set(told["log"]["dateRange"]) == {"from", "to"}
-    assert told["policy"][:2] == [501, "NotImplemented"]
-    assert "PUT /v1/bandits" in told["policy"][2]
-    assert told["evaluations"] == [501]
+    assert set(reply["model"]) == {"creationTime", "lastModifiedTime"}
+    assert set(reply["log"]["dateRange"]) == {"from", "to"}
+    assert reply["policy"][:2] == [501, "NotImplemented"]
+    assert "PUT /v1/bandits" in reply["policy"][2]
+    assert reply["evaluations"] == [501]
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,11 @@ async def decide_many(request: Request) -> Response:
                 raise
             return BatchItem(error=Problem(refused.code, refused.message))
 
-    told: list[BatchItem] = []
+    items: list[BatchItem] = []
     for start in range(0, len(asked.decisions), _DECISIONS_AT_ONCE):
         part = asked.decisions[start : start + _DECISIONS_AT_ONCE]
-        told += await asyncio.gather(*(one(each) for each in part))
-    return json_answer(BatchAnswer(told))
+        items += await asyncio.gather(*(one(each) for each in part))
+    return json_answer(BatchAnswer(items))
 
 
 async def decided(service: Runtime, policy: Policy, asked: DecisionRequest) -> DecisionAnswer:
@@ -134,8 +134,8 @@ async def reward(request: Request) -> Response:
     given = await body(request, RewardRequest)
     key = given.key or request.headers.get("idempotency-key")
     event = str(request.path_params["id"])
-    told = await rewarded(service, policy, RewardLine(id=event, value=given.value, slot=given.slot, key=key))
-    return json_answer(RewardAnswer(event, told.status), 202 if told.status == "early" else 200)  # type: ignore[arg-type]
+    reply = await rewarded(service, policy, RewardLine(id=event, value=given.value, slot=given.slot, key=key))
+    return json_answer(RewardAnswer(event, reply.status), 202 if reply.status == "early" else 200)  # type: ignore[arg-type]
 
 
 async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Stored:
@@ -150,7 +150,7 @@ async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Store
 
 
 async def reward_many(request: Request) -> Response:
-    """Many rewards, one JSON object per line; good lines are stored, bad ones told by their number."""
+    """Many rewards, one JSON object per line; good lines are stored, bad ones named by their number."""
     service = runtime(request)
     policy = await _policy(service, request)
     data = await read(request, service.limits.bulk)
@@ -172,8 +172,8 @@ async def reward_many(request: Request) -> Response:
         service.metrics.rewards.labels(policy.name, status).inc(count)
     _wake(service)
     shown = dict(list(errors.items())[:100])
-    told = RewardsAnswer(len(lines), dict(statuses), shown)
-    return json_answer(told, 400 if errors and not statuses else 200)
+    reply = RewardsAnswer(len(lines), dict(statuses), shown)
+    return json_answer(reply, 400 if errors and not statuses else 200)
 
 
 async def activate(request: Request) -> Response:

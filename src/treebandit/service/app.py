@@ -84,7 +84,7 @@ def make_app(runtime: Runtime, *, operations: Sequence[Operation] = OPERATIONS) 
 
 
 def _routes(operations: Sequence[Operation]) -> list[Route]:
-    """One route per path, so that a wrong method is told as such."""
+    """One route per path, so that a wrong method gets its own status."""
     paths: dict[str, dict[str, Operation]] = {}
     for each in operations:
         paths.setdefault(each.path, {})[each.method] = each
@@ -108,7 +108,7 @@ async def _handle(by_method: dict[str, Operation], request: Request) -> Response
 
 
 def _told(error: Exception, scope: Scope) -> Refused:
-    """What the caller is told of any error; faults of ours only go to the log."""
+    """The answer to the caller for any error; faults of ours only go to the log."""
     refused = refusal(error)
     if refused is None:
         _log.error("a request failed", exc_info=error, extra={"path": scope.get("path", "")[:200]})
@@ -132,7 +132,7 @@ class _Edge:
     """Around everything: request ids, limits, logs, and errors as bodies."""
 
     def __init__(self, inner: ASGIApp, runtime: Runtime) -> None:
-        self._inner, self._runtime = inner, runtime
+        self._inner, self.runtime = inner, runtime
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,7 +165,7 @@ class _Edge:
 
         self._under_way += 1
         try:
-            if self._under_way > self._runtime.limits.concurrency:
+            if self._under_way > self.runtime.limits.concurrency:
                 raise Refused(503, "Overloaded", "too many requests at the same time", {"Retry-After": "1"})
             await self._inner(scope, receiving, sending)
         except Exception as error:
@@ -181,14 +181,14 @@ class _Edge:
         """Read what is left of the body: a connection closed on unread bytes loses the answer on its way back."""
         size = 0
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._runtime.limits.seconds):
+            async with asyncio.timeout(self.runtime.limits.seconds):
                 while not seen["whole"] and size < _MOST_DISCARDED:
                     size += len((await receive()).get("body", b""))
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         operation = scope.get("operation", "other")
-        self._runtime.metrics.requests.labels(operation, str(status)).inc()
-        self._runtime.metrics.seconds.labels(operation).observe(seconds)
+        self.runtime.metrics.requests.labels(operation, str(status)).inc()
+        self.runtime.metrics.seconds.labels(operation).observe(seconds)
         if _log.isEnabledFor(logging.INFO):
             _log.info(
                 "request",

@@ -109,8 +109,8 @@ def dashboard(
     )
     step = max(1, -(-(seen.until - seen.since) // _BUCKETS))
     cells = queries.cells(store, row, seen, step)
-    decisions, settled = sum(c.decisions for c in cells), sum(c.settled for c in cells)
-    awaiting = queries.awaiting(store, row, seen) if decisions > settled else 0
+    decisions, final = sum(c.decisions for c in cells), sum(c.final for c in cells)
+    awaiting = queries.awaiting(store, row, seen) if decisions > final else 0
     delays = queries.delays(store, row, seen)
     every = -(-max(decisions, 1) // _SAMPLE)
     config = row.config

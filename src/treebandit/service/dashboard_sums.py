@@ -42,10 +42,10 @@ class Sums(NamedTuple):
 
 
 def summed(cells: Iterable[Cell]) -> Sums:
-    """The settled rewards of some cells."""
+    """The final rewards of some cells."""
     chosen = list(cells)
     return Sums(
-        sum(each.settled for each in chosen),
+        sum(each.final for each in chosen),
         math.fsum(each.total for each in chosen),
         math.fsum(each.squares for each in chosen),
     )
@@ -119,7 +119,7 @@ def points(cells: Sequence[Cell], since: int, step: int, buckets: int) -> list[P
 
     A span with far fewer rewards than usual, as the newest one where most still wait, has no mean: it would leap.
     """
-    sides = [sum(c.settled for c in cells if c.holdout is holdout) for holdout in (False, True)]
+    sides = [sum(c.final for c in cells if c.holdout is holdout) for holdout in (False, True)]
     fewest = min((count for count in sides if count), default=0)
     wide = next(size for size in (1, 2, 3, 4, 6) if size == 6 or fewest * size >= LEAST * buckets)
     by: dict[tuple[int, bool], list[Cell]] = {}

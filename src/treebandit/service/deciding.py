@@ -211,23 +211,23 @@ class _Offer:
 
 
 def answer(event: str, stored: Sequence[Stored]) -> DecisionAnswer:
-    """What the caller is told: always what is stored, so that a repeated request has the same answer."""
+    """What the caller gets: always what is stored, so that a repeated request has the same answer."""
     bodies = [decision_body(each.body) for each in stored]
     first = stored[0]
-    told = DecisionAnswer(
+    reply = DecisionAnswer(
         id=event, version=first.version, holdout=first.holdout, repeated=first.repeated, time=iso(first.time)
     )
     if bodies[0].slot is not None:
-        told.slots = [
+        reply.slots = [
             SlotAnswer(body.slot or "", body.arms[body.chosen[0]], body.probability, _marginals(body))
             for body in bodies
         ]
-        return told
+        return reply
     body = bodies[0]
     arms = [body.arms[row] for row in body.chosen]
-    told.arm, told.arms = arms[0], arms
-    told.probability, told.probabilities = body.probability, _marginals(body)
-    return told
+    reply.arm, reply.arms = arms[0], arms
+    reply.probability, reply.probabilities = body.probability, _marginals(body)
+    return reply
 
 
 def fresh_policy(bandit: int, name: str, config: BanditConfig, revision: int) -> Policy:

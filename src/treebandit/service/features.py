@@ -1,4 +1,4 @@
-"""Features of a request as rows that an agent takes: the one place where the service meets the library's columns."""
+"""Features of a request as rows that an agent takes: the one place where the service uses the library's columns."""
 
 from __future__ import annotations
 

@@ -100,14 +100,14 @@ class SlotRewards(msgspec.Struct):
 async def rank(request: Request, policy: Policy) -> Response:
     """One action."""
     asked = await body(request, RankRequest)
-    told = await decided(runtime(request), policy, _decision(asked))
-    if told.arm is UNSET:
+    reply = await decided(runtime(request), policy, _decision(asked))
+    if reply.arm is UNSET:
         raise InputError(f"the eventId {asked.event_id!r} was ranked with slots; rank with another one")
     return json_answer(
         {
-            "eventId": asked.event_id or told.id,
-            "ranking": _ranking([action.id for action in asked.actions], told),
-            "rewardActionId": told.arm,
+            "eventId": asked.event_id or reply.id,
+            "ranking": _ranking([action.id for action in asked.actions], reply),
+            "rewardActionId": reply.arm,
         },
         201,
     )
@@ -131,11 +131,11 @@ async def multi_slot_rank(request: Request, policy: Policy) -> Response:
         event_id=asked.event_id,
         defer_activation=asked.defer_activation,
     )
-    told = await decided(runtime(request), policy, _decision(wanted, slots))
-    if told.slots is UNSET:
+    reply = await decided(runtime(request), policy, _decision(wanted, slots))
+    if reply.slots is UNSET:
         raise InputError(f"the eventId {asked.event_id!r} was ranked without slots; rank with another one")
-    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in told.slots]
-    return json_answer({"eventId": asked.event_id or told.id, "slots": chosen}, 201)
+    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in reply.slots]
+    return json_answer({"eventId": asked.event_id or reply.id, "slots": chosen}, 201)
 
 
 async def reward(request: Request, policy: Policy) -> Response:
@@ -264,9 +264,9 @@ async def call(request: Request) -> Response:
         refused = refusal(error)
         if refused is None:
             raise
-        told = code if refused.code == "InvalidRequest" else _CODES.get(refused.code, refused.code)
-        headers = {**refused.headers, "x-ms-error-code": told}
-        raise Refused(refused.status, told, refused.message, headers) from error
+        known = code if refused.code == "InvalidRequest" else _CODES.get(refused.code, refused.code)
+        headers = {**refused.headers, "x-ms-error-code": known}
+        raise Refused(refused.status, known, refused.message, headers) from error
 
 
 async def _policy(service: Runtime, name: str) -> Policy:
@@ -343,10 +343,10 @@ def merged(features: list[dict[str, Any]] | dict[str, Any] | None) -> dict[str, 
     return whole
 
 
-def _ranking(actions: Sequence[str], told: DecisionAnswer) -> list[dict[str, Any]]:
+def _ranking(actions: Sequence[str], reply: DecisionAnswer) -> list[dict[str, Any]]:
     """The chosen action first, the others by their probability; excluded ones keep their places, with 0."""
-    probabilities: dict[str, float] = told.probabilities or {}
-    rest = iter(sorted(probabilities, key=lambda arm: (arm != told.arm, -probabilities[arm])))
+    probabilities: dict[str, float] = reply.probabilities or {}
+    rest = iter(sorted(probabilities, key=lambda arm: (arm != reply.arm, -probabilities[arm])))
     ranked = [next(rest) if action in probabilities else action for action in actions]
     return [{"id": action, "probability": probabilities.get(action, 0.0)} for action in ranked]
 

@@ -142,12 +142,12 @@ class Runtime:
                     await self._renew(row, policy)
             for gone in self._policies.keys() - rows.keys():
                 del self._policies[gone]
-                for told in (self.missing, self.warnings):
-                    told.pop(f"model of {gone}", None)
+                for reasons in (self.missing, self.warnings):
+                    reasons.pop(f"model of {gone}", None)
             self._rows = rows
             self.missing.pop("store", None)
-            if self.learner is not None and self.learner.trouble:
-                self.warnings["learner"] = "; ".join(f"{k}: {v}" for k, v in self.learner.trouble.items())
+            if self.learner is not None and self.learner.failures:
+                self.warnings["learner"] = "; ".join(f"{k}: {v}" for k, v in self.learner.failures.items())
             else:
                 self.warnings.pop("learner", None)
 
@@ -160,13 +160,13 @@ class Runtime:
         try:
             made = await asyncio.to_thread(self._loaded, row)
             self._refused.pop(row.id, None)
-            for told in (self.missing, self.warnings):
-                told.pop(f"model of {row.name}", None)
+            for reasons in (self.missing, self.warnings):
+                reasons.pop(f"model of {row.name}", None)
         except SavedFileError as error:
             # Written by another version of treebandit: go on with the one that is loaded, and say so.
             self._refused[row.id] = (row.version, str(error))
-            told = self.missing if policy is None else self.warnings
-            told[f"model of {row.name}"] = str(error)
+            reasons = self.missing if policy is None else self.warnings
+            reasons[f"model of {row.name}"] = str(error)
             if policy is not None:
                 return
             made = fresh_policy(row.id, row.name, row.config, row.revision)

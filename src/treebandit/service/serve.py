@@ -96,7 +96,7 @@ def serve(
     level: str = "info",
     demo: bool = False,
 ) -> None:
-    """Serve until the process is told to stop; with a demo, visitors come to a shop at once."""
+    """Serve until the process is asked to stop; with a demo, visitors come to a shop at once."""
     logs.set_up(level)
     store = Store.open(url)
     server = make_server(store, host=host, port=port, limits=limits, learner=learner)
