@@ -54,6 +54,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     },
     None: {
         "agents.base": "BaseAgent",
+        "agents.explaining": "Explanation",
         "agents.warming": "warm_up",
         "checks.agents": "check_agent",
         "checks.environments": "check_environment",
