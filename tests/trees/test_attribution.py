@@ -20,7 +20,9 @@ SHAP = json.loads(Path(__file__).with_name("shap.json").read_text())
 @pytest.mark.parametrize("name", ["boosting", "forest"])
 def test_attributions_are_those_of_shap(name):
     found = SHAP[name]
-    left, right, feature, threshold, missing_left, value, cover = zip(*sum(found["nodes"], []), strict=True)
+    left, right, feature, threshold, missing_left, value, cover = zip(
+        *(node for tree in found["nodes"] for node in tree), strict=True
+    )
     forest = Forest.from_nodes(
         sizes=[len(tree) for tree in found["nodes"]],
         left=left,
