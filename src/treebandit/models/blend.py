@@ -105,11 +105,13 @@ class Blend(TreeModel):
     def attribution(self, rows: Candidates) -> Attribution:
         """What columns and arm add to the mean of each row, by the forest and by the linear model."""
         trees = super().attribution(rows)
-        _, encoder, _, _ = self._look_up(rows)
+        _, encoder, features, _ = self._look_up(rows)
         if encoder.ridge is None:
             return trees
         w, scale = self.linear_weight, self.scale
         linear = encoder.attribution(rows.contexts, rows.arms)
+        # The score is a 32-bit feature; what rounding has changed belongs to it.
+        linear = linear._replace(linear_model=features[:, -1] - linear.mean)
         return trees.scaled(1.0 - w).plus(linear.scaled(w * scale.deviation, w * scale.mean))
 
     def sample(
