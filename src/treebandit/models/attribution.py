@@ -27,7 +27,8 @@ class Attribution(NamedTuple):
     @property
     def mean(self) -> Floats:
         """(n,): all of it together."""
-        return self.baseline + self.columns.sum(1) + self.arm + self.linear_model
+        mean: Floats = self.baseline + self.columns.sum(1) + self.arm + self.linear_model
+        return mean
 
     def scaled(self, factor: float, shift: float = 0.0) -> Attribution:
         """Of factor · mean + shift."""

@@ -20,7 +20,7 @@ _MORE, _LESS = "#0072B2", "#D55E00"
 def explanation_figure(explanation: Explanation) -> Any:
     """An Altair chart with a panel for each candidate: bars of what each part adds, above and below 0.
 
-    The baseline, which is the same for all, is in the title of a panel, as is the mean that all of it adds up to.
+    The title of a panel has the baseline, and the mean that it and all bars but exploration add up to.
 
     >>> import numpy as np
     >>> agent = treebandit.Bandit(seed=0)
@@ -52,7 +52,7 @@ def explanation_figure(explanation: Explanation) -> Any:
                 tooltip=["part:N", "value:N", alt.Tooltip("contribution:Q", format=".4g")],
             ).properties(
                 width=220,
-                title=[label, f"{explanation.contributions[row, 0]:.3g} and the bars: {mean:.3g} expected"],
+                title=[label, f"expected {mean:.3g}, baseline {explanation.contributions[row, 0]:.3g}"],
             )
         )
     return themed(alt.hconcat(*panels).resolve_scale(x="shared", y="shared"))
