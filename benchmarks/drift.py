@@ -1,4 +1,4 @@
-"""Regret after the first change, from the records of the study `drift`; and whether "auto" forgot where nothing changes.
+"""Regret after the first change, from the records of the study `drift` and of `drift-stationary`, which has none.
 
 treebandit run drift --into results/drift && python benchmarks/drift.py results/drift
 treebandit run drift-stationary --into results/stationary && python benchmarks/drift.py results/stationary

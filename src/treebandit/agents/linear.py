@@ -1,4 +1,4 @@
-"""LinUCB and LinTS: a ridge regression per arm, or one with a level per arm, kept up to date row by row."""
+"""LinUCB and LinTS: a ridge regression per arm, or one with an intercept per arm, kept up to date row by row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _LinearAgent(ModelAgent):
     exploration: ν (α in Li et al. 2010), in standard deviations of the rewards; 0 is greedy.
     ridge: λ, the weight of the prior: coefficients start at 0 with variance 1/λ.
     shared: False, each arm has coefficients of its own (the disjoint model). True, all arms share them and each
-        has a level of its own (a hybrid model): what one arm teaches helps the others.
+        has an intercept of its own (a hybrid model): what one arm teaches helps the others.
     standardise: rewards are standardised by those learned so far, so that choices do not depend on their unit. False,
         as in the papers: they are taken as they are, with ν and a prior around 0 in their unit.
     features: 'scaled', as above; 'raw', numbers and the codes of categories as they are and no intercept; 'unit', the
