@@ -27,7 +27,7 @@ from treebandit.errors import (
 )
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
-from treebandit.parameters import check_flag
+from treebandit.parameters import check_fields, check_flag, check_seed
 from treebandit.policies.floor import ScoreDraws
 
 _Decided = TypeVar("_Decided")
@@ -63,6 +63,8 @@ class BaseAgent:
         inherit_arguments(cls)
 
     def __post_init__(self) -> None:
+        vars(self).update(check_fields(self))
+        check_seed(self.seed)
         self.clock = 0
         self._decided = False
         #: Whether it was loaded from a file without history.

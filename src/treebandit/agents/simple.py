@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from treebandit.core import Candidates, Estimate, Floats
 from treebandit.errors import NotFittedError, ParameterError
 from treebandit.models.arm_means import ArmMeans, ArmStatistics
 from treebandit.models.model import Commit
+from treebandit.parameters import check_number
 from treebandit.policies.floor import ScoreDraws
 
 
@@ -59,12 +61,10 @@ class EpsilonGreedy(BaseAgent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        plain = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
-        if not (plain and 0 <= self.epsilon <= 1):
-            raise ParameterError(f"epsilon={self.epsilon!r}; expected a probability from 0 to 1")
+        check_number("epsilon", self.epsilon, least=0, most=1)
         if not isinstance(self.agent, BaseAgent):
             raise ParameterError(
-                f"agent={self.agent!r} is no agent of this package; give one such as LinUCB()"
+                f"agent={reprlib.repr(self.agent)} is no agent of this package; give one such as LinUCB()"
             )
         if self.agent.columns is not None:
             raise ParameterError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -150,8 +150,7 @@ class Logged(OneRoundAtATime):
             return _events(self.log, self.reward_model, self.folds)
         if not isinstance(self.log, str):
             raise ParameterError(f"log is {reprlib.repr(self.log)}; give a path, a name or a DecisionLog")
-        path = Path(self.log)
-        stamp = path.stat().st_mtime_ns if path.is_file() else 0
+        stamp = os.stat(self.log).st_mtime_ns if os.path.isfile(self.log) else 0
         model: Any = self.reward_model
         return _read_once(self.log, model, self.folds, stamp)
 

@@ -27,10 +27,13 @@ from treebandit.models.network import (
     restore_generator,
 )
 from treebandit.models.schedule import Schedule
+from treebandit.parameters import check_number
 
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
 _FARTHEST = 5.0
 _RESCALE_GROWTH = 1.125
+#: U starts as λI in 32 bits, and must stay invertible there.
+_SMALLEST_REGULARISATION = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,8 @@ class NetworkSettings:
             raise ParameterError(
                 f"hidden={self.hidden!r}; give the units of each hidden layer, such as (100,)"
             )
-        for name in ("regularisation", "learning_rate"):
-            if not (_number(getattr(self, name)) and getattr(self, name) > 0):
-                raise ParameterError(f"{name}={getattr(self, name)!r}; expected a number above 0")
+        check_number("regularisation", self.regularisation, least=_SMALLEST_REGULARISATION)
+        check_number("learning_rate", self.learning_rate, above=0)
         if not (_number(self.dropout) and 0 <= self.dropout < 1):
             raise ParameterError(f"dropout={self.dropout!r}; expected a share from 0 to below 1")
         for name in ("epochs", "batch_size"):
