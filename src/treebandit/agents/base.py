@@ -230,7 +230,7 @@ class BaseAgent:
 
         classes: classes of your own that the file names. max_bytes: what the file may take in memory.
         """
-        agent = saving.load(path, classes=(*classes, cls), max_bytes=max_bytes)
+        agent = saving.load(path, classes=[*saving.check_classes(classes), cls], max_bytes=max_bytes)
         if not isinstance(agent, cls):
             raise SavedFileError(
                 f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"
