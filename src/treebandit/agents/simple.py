@@ -22,7 +22,7 @@ from treebandit.policies.floor import ScoreDraws
 
 @dataclass(eq=False)
 class Uniform(BaseAgent):
-    """Any choice as likely as its rivals; what learning is worth is measured against it.
+    """Any choice as likely as its rivals; the baseline against which learning is measured.
 
     >>> from treebandit import Uniform
     >>> Uniform(seed=0).probabilities(None, arms=["a", "b"]).tolist()
