@@ -27,7 +27,7 @@ from treebandit.errors import (
 )
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
-from treebandit.parameters import check_flag
+from treebandit.parameters import check_fields, check_flag, check_seed
 from treebandit.policies.floor import ScoreDraws
 
 _Decided = TypeVar("_Decided")
@@ -63,6 +63,8 @@ class BaseAgent:
         inherit_arguments(cls)
 
     def __post_init__(self) -> None:
+        vars(self).update(check_fields(self))
+        check_seed(self.seed)
         self.clock = 0
         self._decided = False
         #: Whether it was loaded from a file without history.
@@ -228,7 +230,7 @@ class BaseAgent:
 
         classes: classes of your own that the file names. max_bytes: what the file may take in memory.
         """
-        agent = saving.load(path, classes=(*classes, cls), max_bytes=max_bytes)
+        agent = saving.load(path, classes=[*saving.check_classes(classes), cls], max_bytes=max_bytes)
         if not isinstance(agent, cls):
             raise SavedFileError(
                 f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"

@@ -38,7 +38,7 @@ def open_log(
     """
     text = os.fspath(path)
     name, _, part = text.partition(":")
-    if form is None and not Path(text).exists() and name in ("hillstrom", "zozo"):
+    if form is None and not os.path.exists(text) and name in ("hillstrom", "zozo"):
         return _hillstrom(part or "visit") if name == "hillstrom" else _zozo(part)
     stem = text.removesuffix(".gz").lower()
     found = form or next((each for end, each in _SUFFIXES.items() if stem.endswith(end)), "treebandit")
