@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".venv-oldest"
 EXTRAS = ("sklearn", "xgboost-cpu", "lightgbm", "experiments", "evaluation", "service", "cluster", "dev")
-#: Tests that hold for the pinned versions only: exact choices, printed help and numbers, and a browser's pictures of charts.
+#: Tests that hold for the pinned versions only: exact choices, printed help and numbers, pictures of charts.
 PINNED = (
     "tests/test_golden.py",
     "tests/golden",
