@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from random import Random
 
 import httpx
 
@@ -112,38 +113,49 @@ def quantile(values, share):
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000 if ordered else float("nan")
 
 
-def closed(loads, pid, seconds):
-    """Clients that wait for their answers, in several turns; what all turns together give."""
-    before = cpu(pid)
-    for load in loads:
-        asyncio.run(load.run(seconds))
-        yield
-    latencies = [each for load in loads for each in load.latencies]
-    yield {
-        "per second": len(latencies) / seconds / len(loads),
-        "cpu ms": 1000 * (cpu(pid) - before) / max(len(latencies), 1),
-        "p50 ms": quantile(latencies, 0.5),
-        "p99 ms": quantile(latencies, 0.99),
-    }
+class Side:
+    """One of two servers that are compared. CPU is what requests take beyond what it takes to be idle."""
+
+    def __init__(self, process, loads):
+        self.pid, self.loads, self.used, self.latencies = process.pid, loads, 0.0, []
+        before = cpu(self.pid)
+        time.sleep(5.0)
+        self.idle = (cpu(self.pid) - before) / 5.0
+
+    def turn(self, number, seconds):
+        before, started = cpu(self.pid), time.monotonic()
+        asyncio.run(self.loads[number].run(seconds))
+        self.used += cpu(self.pid) - before - self.idle * (time.monotonic() - started)
+        self.latencies += self.loads[number].latencies
+
+    def told(self, seconds):
+        return {
+            "requests": len(self.latencies),
+            "per second": len(self.latencies) / seconds,
+            "cpu ms": 1000 * self.used / max(len(self.latencies), 1),
+            "idle cpu ms per second": 1000 * self.idle,
+            "p50 ms": quantile(self.latencies, 0.5),
+            "p99 ms": quantile(self.latencies, 0.99),
+        }
 
 
 def ratios(folder, seconds, clients):
+    """Clients that wait for their answers. The model has learned 2,000 rows, and learning is paused."""
     bare = Bare(folder)
     service = Process(f"sqlite:///{folder}/store.db", log=folder / "log")
     try:
         bare.wait_ready()
         service.wait_ready("/health/ready")
         make_bandit(service.url, wait=600)
-        asyncio.run(Load([service.url], clients, ARMS, FEATURES).run(3))
-        time.sleep(2.0)
-        inserts = [Inserts([bare.url], clients, ARMS, FEATURES, seed=turn) for turn in range(TURNS)]
-        calls = [Load([service.url], clients, ARMS, FEATURES, seed=1 + turn) for turn in range(TURNS)]
-        sides = (
-            closed(inserts, bare.process.pid, seconds / TURNS),
-            closed(calls, service.process.pid, seconds / TURNS),
-        )
-        for _ in range(TURNS + 1):
-            plain, ours = (next(side) for side in sides)
+        taught(service.url, 2000)
+        sides = [
+            Side(server.process, [kind([server.url], clients, ARMS, FEATURES, seed=n) for n in range(TURNS)])
+            for server, kind in ((bare, Inserts), (service, Load))
+        ]
+        for number in range(TURNS):
+            for side in sides:
+                side.turn(number, seconds / TURNS)
+        plain, ours = (side.told(seconds) for side in sides)
     finally:
         bare.stop()
         service.stop()
@@ -154,6 +166,29 @@ def ratios(folder, seconds, clients):
         "decide + reward / insert, wall": 2 * plain["per second"] / ours["per second"],
         "decide + reward / insert, cpu": 2 * ours["cpu ms"] / plain["cpu ms"],
     }
+
+
+def taught(url, rows):
+    """Let the bandit learn so many rows, then nothing more."""
+    random = Random(0)
+    names = [f"arm{n}" for n in range(ARMS)]
+    path = f"{url}/v1/bandits/shop"
+    with httpx.Client(timeout=120) as http:
+        for start in range(0, rows, 500):
+            contexts = [{f"x{n}": random.gauss(0, 1) for n in range(FEATURES)} for _ in range(500)]
+            asked = [
+                {"id": f"t{start + n}", "context": each, "arms": names} for n, each in enumerate(contexts)
+            ]
+            http.post(f"{path}/decisions:batch", json={"decisions": asked}).raise_for_status()
+            rewards = [{"id": f"t{start + n}", "value": each["x0"]} for n, each in enumerate(contexts)]
+            lines = "".join(json.dumps(each) + "\n" for each in rewards)
+            http.post(f"{path}/rewards", content=lines).raise_for_status()
+        while (
+            max((v["rows"] for v in http.get(f"{path}/model/versions").json()["versions"]), default=0) < rows
+        ):
+            time.sleep(0.5)
+        http.patch(path, json={"learning": False}).raise_for_status()
+        time.sleep(3.0)
 
 
 def loads(folder, seconds, rates):
@@ -242,9 +277,9 @@ def grown(folder, decisions):
             for start in range(0, decisions + 500, 500):
                 if start % (decisions // 10) == 0:
                     learner = service.learner_pid()
-                    told = {"decisions": start, "service MB": memory(service.process.pid)}
+                    state = {"decisions": start, "service MB": memory(service.process.pid)}
                     print(
-                        json.dumps({**told, "learner MB": memory(learner) if learner else None}), flush=True
+                        json.dumps({**state, "learner MB": memory(learner) if learner else None}), flush=True
                     )
                 asked = [{"id": f"m{start + n}", "context": {"x": n / 500}, "arms": arms} for n in range(500)]
                 http.post(f"{path}/decisions:batch", json={"decisions": asked}).raise_for_status()
@@ -259,11 +294,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--memory", type=int, default=0)
+    parser.add_argument("--clients", type=int, nargs="*", default=[1, 16])
     parser.add_argument("--rates", type=int, nargs="*", default=[100, 300, 600, 1000])
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="treebandit-bench-") as name:
         folder = Path(name)
-        for clients in (1, 16):
+        for clients in given.clients:
             (folder / str(clients)).mkdir()
             print(json.dumps(ratios(folder / str(clients), given.seconds, clients), indent=1), flush=True)
         loads(folder, given.seconds, given.rates)

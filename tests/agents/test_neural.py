@@ -210,7 +210,7 @@ def test_a_failed_training_leaves_the_agent_as_it_was(monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as broken:
-        broken.setattr(GradientNetwork, "_step", fail)
+        broken.setattr(GradientNetwork, "step", fail)
         with pytest.raises(MemoryError):
             agent.learn(np.zeros((3, 2)), [1.0, 1.0, 1.0], [0, 1, 5])
     candidates = Candidates(np.ones((3, 2), np.float32), np.array([0, 1, 5]), Columns.numeric(2))

@@ -47,7 +47,7 @@ class Held(HistogramForest):
         if began.is_set():
             assert go.wait(60)
             if error:
-                raise MemoryError("no room")
+                raise MemoryError("no memory")
         began.set()
         return (yield from super().fit_steps(*arguments, **options))
 
@@ -217,15 +217,15 @@ def test_a_decision_takes_over_what_a_thread_has_finished(held):
     assert agent.model.leaves is job.fit.leaves
 
 
-@pytest.mark.parametrize("told", ["learn", "wait"])
-def test_what_ends_a_thread_is_told_once(told, held):
+@pytest.mark.parametrize("by", ["learn", "wait"])
+def test_what_ends_a_thread_is_raised_once(by, held):
     trees, go = held(fails=True)
     agent = until(DUE, trees=trees, background=True)
     go.set()
     agent.model.rebuild.join(60)
     agent.choose(X[0], arms=[0, 1, 2])
-    with pytest.raises(TreebanditError, match="MemoryError: no room"):
-        agent.wait() if told == "wait" else until(DUE + 1, agent, DUE)
+    with pytest.raises(TreebanditError, match="MemoryError: no memory"):
+        agent.wait() if by == "wait" else until(DUE + 1, agent, DUE)
     assert len(agent.model.history) == DUE
     until(DUE + 1, agent, DUE)
     assert len(agent.model.history) == DUE + 1

@@ -141,6 +141,8 @@ def test_settings(served):
         {"agent": {"class": "Nobody"}},
         {"agent": {"class": "os:system"}},
         {"agent": {"class": "Bandit", "background": True}},
+        {"agent": {"class": "Bandit", "seed": -1}},
+        {"agent": {"class": "LinUCB", "exploration": 10**400}},
         {"agent": {"class": "HistogramForest"}},
         {"holdout_policy": "x"},
         {"floor": 2},

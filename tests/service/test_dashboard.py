@@ -13,7 +13,7 @@ from treebandit.service.dashboard import dashboard, lateness
 from treebandit.service.dashboard_alerts import Silence, silent
 from treebandit.service.dashboard_policies import other_policies
 from treebandit.service.dashboard_recent import quantiles
-from treebandit.service.dashboard_sums import headline
+from treebandit.service.dashboard_sums import headline, points
 from treebandit.service.entries import DecisionBody, NewDecision, NewReward, RewardBody
 from treebandit.service.log import Group
 from treebandit.service.queries import Cell, Delay
@@ -54,6 +54,15 @@ def test_the_headline_tells_how_many_rewards_are_missing():
     assert close.missing > 10_000
     same = headline([cell([1] * 50), cell([1] * 50, holdout=True)], CONFIG, 0)
     assert (same.verdict, same.missing) == ("unclear", None)
+
+
+def test_a_span_with_far_fewer_rewards_than_usual_has_no_mean():
+    full = [cell([0, 1] * 20, bucket=bucket, holdout=side) for bucket in range(3) for side in (False, True)]
+    newest = [cell([1], bucket=3, holdout=True), cell([0, 1] * 10, bucket=3)]
+    told = points([*full, *newest], 0, 1_000_000, 4)
+    assert [point.holdout.mean for point in told] == [0.5, 0.5, 0.5, None]
+    assert [point.policy.mean for point in told] == [0.5] * 4
+    assert points([cell([1])], 0, 1_000_000, 1)[0].policy.mean == 1.0
 
 
 def test_the_headline_without_holdout_and_without_decisions():

@@ -163,7 +163,12 @@ def test_bad_calls_have_personalizers_error_body(served):
     after = served.call("PUT", "/personalizer/v1.0/configurations/service", {**before, "defaultReward": 0.25})
     assert after.pop("lastConfigurationEditDate") > before.pop("lastConfigurationEditDate")
     assert after == {**before, "defaultReward": 0.25}
-    for wrong in ({"rewardWaitTime": "soon"}, {"learningMode": "Never"}, {"explorationPercentage": 7}):
+    for wrong in (
+        {"rewardWaitTime": "soon"},
+        {"learningMode": "Never"},
+        {"explorationPercentage": 7},
+        {"defaultReward": 10**400},
+    ):
         assert served.http.put("/personalizer/v1.0/configurations/service", json=wrong).status_code == 400
 
 

@@ -76,8 +76,8 @@ def test_a_replica_that_cannot_read_the_newest_model_stays_ready_and_says_so(tmp
         row = served.store.bandit("shop")
         with served.store.session() as connection:
             models.publish(served.store, connection, row.id, b"of another version", Published(0, 1, 0))
-        told = served.until(lambda: served.call("GET", "/health/ready").get("warnings"))
-        assert "model of shop" in told
+        warnings = served.until(lambda: served.call("GET", "/health/ready").get("warnings"))
+        assert "model of shop" in warnings
         assert served.decide()["version"] == 0
 
 

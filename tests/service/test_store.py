@@ -186,9 +186,9 @@ def test_a_store_that_cannot_be_reached_is_told_without_its_password():
     shown = shown_url("postgresql://host/db?user=me&password=secret&sslpassword=secret&sslmode=require")
     assert shown == "postgresql://host/db?user=me&sslmode=require"
     for wrong in ("se/cret", "s@e:cret", "se%zzcret"):
-        with pytest.raises(ParameterError, match="%XX") as told:
+        with pytest.raises(ParameterError, match="%XX") as raised:
             open_database(f"postgresql://me:{wrong}@host/db")
-        assert "cret" not in str(told.value)
+        assert "cret" not in str(raised.value)
     with pytest.raises(ParameterError, match="sqlite:///file"):
         open_database("mysql://x")
     with pytest.raises(ParameterError, match="give a file"):

@@ -236,8 +236,8 @@ class _Variables:
         return len(self._columns)
 
     def __call__(self, contexts: Features) -> NDArray[np.bool_]:
-        spread = contexts[:, self._columns]
-        return np.where(self._coded, spread == self._values, spread > self._values)
+        values = contexts[:, self._columns]
+        return np.where(self._coded, values == self._values, values > self._values)
 
     def state(self) -> dict[str, Any]:
         return {"columns": self._columns, "values": self._values, "coded": self._coded}

@@ -68,10 +68,10 @@ class OneHot:
                 f"out is {out.dtype} of shape {out.shape}; expected float32, {(len(contexts), self.width)}"
             )
         # mode="raise" would go through a buffer; the indices are known to fit.
-        spread: Features = contexts.take(self._source, axis=1, out=out, mode="clip")
+        features: Features = contexts.take(self._source, axis=1, out=out, mode="clip")
         if self._any_coded:
-            np.copyto(spread, spread == self._codes, where=self._coded)
-        return spread
+            np.copyto(features, features == self._codes, where=self._coded)
+        return features
 
 
 class Encoder:

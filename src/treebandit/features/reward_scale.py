@@ -1,4 +1,4 @@
-"""Rewards in units of their own spread, so that no choice depends on the unit in which rewards are given."""
+"""Rewards in units of their standard deviation, so that no choice depends on the unit in which rewards are given."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ class EnsembleModel:
         """All sums from all rows, numbers and rewards standardised by what is known now."""
         began, after = time.perf_counter(), EnsembleModel(self.settings, self._seed)
         after.history, after._columns, after._level = history, columns, level
-        spread = OneHot(columns)
-        after._rows = Standardiser.fresh(spread.numbers).seen(spread(history.contexts))
+        one_hot = OneHot(columns)
+        after._rows = Standardiser.fresh(one_hot.numbers).seen(one_hot(history.contexts))
         after.scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
         z = after.encoded(history.contexts, columns)
         targets = after.scale.standardised(history.rewards)[:, None] + self.noise(0, len(history))

@@ -114,6 +114,14 @@ class History:
         before._length = n
         return before
 
+    def only(self, kept: NDArray[np.bool_]) -> History:
+        """These rows of it in arrays of their own, so that the others leave memory; this one stays as it is."""
+        after = copy(self)
+        after._contexts, after._rewards = self.contexts[kept], self.rewards[kept]
+        after._arms = None if self.arms is None else self.arms[kept]
+        after._length = len(after._rewards)
+        return after
+
     def rows(self, columns: Columns, start: int = 0) -> Candidates:
         """All of it from row `start` on, as candidates with these columns."""
         arms = None if self.arms is None else self.arms[start:].astype(np.intp)

@@ -137,15 +137,17 @@ class GradientNetwork:
         deltas = self._backward(torch.ones(len(rows)), slopes)
         if self._full:
             gradients = self._gradients(deltas, inputs, place)
-            spread = ((gradients @ self._matrix) * gradients).sum(1)
+            leverage = ((gradients @ self._matrix) * gradients).sum(1)
         else:
-            spread = self._diagonal_spread(deltas, inputs, place)
-        return output.numpy().astype(np.float64), spread.numpy().astype(np.float64)
+            leverage = self._diagonal_leverage(deltas, inputs, place)
+        return output.numpy().astype(np.float64), leverage.numpy().astype(np.float64)
 
-    def _diagonal_spread(self, deltas: list[Tensor], inputs: list[Tensor], arm_rows: Tensor | None) -> Tensor:
+    def _diagonal_leverage(
+        self, deltas: list[Tensor], inputs: list[Tensor], arm_rows: Tensor | None
+    ) -> Tensor:
         """Σ g²/U: the gradient by a weight is its unit's delta times its input, by a bias the delta alone."""
         layers = self._curvature
-        spread: Tensor = load_torch().zeros(deltas[0].shape[0])
+        leverage: Tensor = load_torch().zeros(deltas[0].shape[0])
         for place, ((weights, biases), delta, entering) in enumerate(
             zip(layers, deltas, inputs, strict=True)
         ):
@@ -154,8 +156,8 @@ class GradientNetwork:
                 by_input = squared @ weights.reciprocal()
             else:
                 by_input = _apply_blocks(weights.reciprocal().transpose(1, 2), squared, arm_rows)
-            spread += (by_input * entered).sum(1) + squared @ biases.reciprocal()
-        return spread
+            leverage += (by_input * entered).sum(1) + squared @ biases.reciprocal()
+        return leverage
 
     def _gradients(self, deltas: list[Tensor], inputs: list[Tensor], arm_rows: Tensor | None) -> Tensor:
         """The gradients themselves, in the order of the flat vector: (n, parameters)."""
@@ -203,9 +205,9 @@ class GradientNetwork:
                 first[arm_row].addmm_(deltas[0][chosen].T, inputs[0][chosen])
             return
         n, units = deltas[0].shape
-        spread = load_torch().zeros((n, len(first), units))
-        spread[load_torch().arange(n), arm_rows] = deltas[0]
-        first.view(-1, first.shape[2]).addmm_(spread.view(n, -1).T, inputs[0])
+        by_block = load_torch().zeros((n, len(first), units))
+        by_block[load_torch().arange(n), arm_rows] = deltas[0]
+        first.view(-1, first.shape[2]).addmm_(by_block.view(n, -1).T, inputs[0])
 
     def copy(self, generator: Generator) -> GradientNetwork:
         """A network that changes on its own from here on, with a generator of its own."""

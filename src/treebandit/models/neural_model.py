@@ -252,8 +252,8 @@ class _RowScale:
         if form != "scaled":
             nothing = np.zeros(len(columns), np.float32)
             return cls(columns, len(contexts), nothing, nothing + 1.0, form)
-        spread = OneHot(columns)
-        scale = Standardiser.fresh(spread.numbers).seen(spread(contexts))
+        one_hot = OneHot(columns)
+        scale = Standardiser.fresh(one_hot.numbers).seen(one_hot(contexts))
         shift, factor = scale.mean.astype(np.float32), (1.0 / scale.deviation).astype(np.float32)
         return cls(columns, len(contexts), shift, factor)
 

@@ -1,4 +1,4 @@
-"""A ridge regression per arm on rows as they are: no scaling, no one-hot columns, no level."""
+"""A ridge regression per arm on rows as they are: no scaling, no one-hot columns, no intercept."""
 
 from __future__ import annotations
 

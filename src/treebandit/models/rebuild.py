@@ -185,7 +185,7 @@ class Rebuild:
 
     @classmethod
     def restored(cls, state: dict[str, Any], history: History) -> Rebuild:
-        """What `state` described, with the model's history, which is told its newest columns."""
+        """What `state` described, with the model's history, with its newest columns."""
         columns, newest = (_columns(schema.part(state, name)) for name in ("columns", "newest"))
         rows, seed = schema.whole(state, "rows", least=2), schema.whole(state, "seed", most=2**63 - 1)
         if rows > len(history) or not history.whole:

@@ -1,8 +1,8 @@
 """What ridge regressions keep, as arrays that compiled loops take, and how a context becomes a row of them.
 
-A block is the regression of one arm. It knows only the coordinates that its rows had: the level, all numbers, and the
-categories seen so far. Every other coordinate is at the prior, with coefficient 0 and variance 1/λ, so the memory of an
-arm follows its rows and not the width of the table.
+A block is the regression of one arm. It knows only the coordinates that its rows had: the intercept, all numbers, and
+categories seen so far. Every other coordinate is at the prior, with coefficient 0 and variance 1/λ, so the memory of
+an arm follows its rows and not the width of the table.
 """
 # mypy: disallow_untyped_decorators=False
 # ruff: noqa: ANN001, ANN201
@@ -34,7 +34,7 @@ class Arrays(NamedTuple):
         and factor in use, count, mean and sum of squares so far, and whether they had other values than 0 and 1.
     blocks: (blocks, 5) an arm and the number of its block, arms in rising order; then, of the block of this row:
         coordinates in use, capacity for them, and where it starts in the store. Block 0 is for arms not seen yet.
-    places: (blocks, width) where a block has a coordinate; -1 where it does not know it. Level and numbers come first.
+    places: (blocks, width) where a block has a coordinate; -1 where it does not know it. Intercept and numbers first.
     store: (2, size) for each block Σ zz' and Σ zr; A⁻¹ = (λI + Σ zz')⁻¹ and θ = A⁻¹ Σ zr. Matrices are packed.
     numbers: (8,) λ; whether rewards are standardised; the first reward, or 0, which is subtracted from all rewards;
         their count, mean and sum of squares; version; rows seen when scales were last compared.

@@ -46,7 +46,7 @@ def empty(columns: Columns, settings: Floats) -> Arrays:
 
 
 def known_at_once(columns: Columns) -> int:
-    """How many coordinates every block has from the start: level and numbers."""
+    """How many coordinates every block has from the start: intercept and numbers."""
     return 1 + columns.categories.count(0)
 
 
@@ -63,7 +63,7 @@ def block_size(capacities: NDArray[np.int64]) -> NDArray[np.int64]:
 def column_table(columns: Columns) -> tuple[Floats, int]:
     """What the arrays keep of columns before the first row, and how many coordinates these have.
 
-    The coordinates are the level, then numbers, then categories.
+    The coordinates are the intercept, then numbers, then categories.
     """
     categories = np.asarray(columns.categories, np.int64)
     numbers = categories == 0

@@ -223,7 +223,7 @@ def predict(parts, contexts, arms):  # type: ignore[no-untyped-def]
     columns, blocks, places, store, numbers = Arrays(*parts)
     found, row = np.empty((3, contexts.shape[0])), new_row(columns, places.shape[1])
     # Standardised rewards are less their mean m. What that does to z·θ needs no sums of its own:
-    # A⁻¹ Σ z = e - λ A⁻¹e, with e the unit vector of the level, whose entry in every z is 1.
+    # A⁻¹ Σ z = e - λ A⁻¹e, with e the unit vector of the intercept, whose entry in every z is 1.
     weight = numbers[RIDGE] * numbers[REWARD_MEAN] if numbers[STANDARDISE] else 0.0
     for i in range(contexts.shape[0]):
         block = block_number(blocks, arms[i])

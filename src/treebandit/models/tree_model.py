@@ -16,6 +16,7 @@ from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
+from treebandit.models.memory import Memory, MemoryRule, check_memory
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.rebuild import Fit, Rebuild, Steps
 from treebandit.models.schedule import Schedule
@@ -45,6 +46,7 @@ class TreeSettings:
     held_out_share: float = 0.5
     prior_rows: float = 0.0
     standardise: bool = True
+    memory: MemoryRule = "all"
     background: bool = False
 
     def __post_init__(self) -> None:
@@ -65,14 +67,20 @@ class TreeSettings:
         if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
             raise ParameterError(f"prior_rows={self.prior_rows!r}; expected a number of at least 0")
         check_learner(self.trees)
+        check_memory(self.memory)
+        if self.memory != "all" and Schedule.parse(self.rebuild) == Schedule():
+            raise ParameterError(
+                f"memory={self.memory!r} with rebuild='never'; rows are forgotten at rebuilds: give rebuild='8 ln t'"
+            )
 
 
 class TreeModel:
     """Rows learned so far, the ensemble that was fitted to them last, and the statistics of its leaves.
 
-    Whenever the schedule's level has grown, the ensemble is fitted anew to all rows; in between, rows change the
-    leaves they reach. Where a fit would take long, it is spread over the next rounds, or made on a thread: until it is
-    done the old ensemble decides and learns, and then the new one takes in the rows that came meanwhile.
+    Whenever the schedule's level has grown, the ensemble is fitted anew to all rows that `memory` keeps; in between,
+    rows change the leaves they reach. Where a fit would take long, it is spread over the next rounds, or made on a
+    thread: until it is done the old ensemble decides and learns, and then the new one takes in the rows that came
+    meanwhile.
     """
 
     def __init__(self, settings: TreeSettings) -> None:
@@ -82,7 +90,10 @@ class TreeModel:
         self.leaves: LeafStatistics | None = None
         self.scale = RewardScale()
         self.encoder: Encoder | None = None
+        self.memory = Memory(settings.memory)
         self.level = 0
+        #: How many rounds the rows that were dropped stand for: the schedule goes by the rounds since.
+        self.dropped_rounds = 0
         #: Wall seconds spent fitting so far.
         self.rebuild_seconds = 0.0
         #: The rebuild that is under way.
@@ -97,33 +108,57 @@ class TreeModel:
         self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
     ) -> Commit:
         """Rows to learn; the trees are fitted anew where it is time (Algorithm 1, lines 5-11)."""
-        history, level, job = self.history.appended(rows, rewards), self._schedule.level(t + 1), self.rebuild
+        history, job = self.history.appended(rows, rewards), self.rebuild
         if self.leaves is None or self.encoder is None:
             if started and len(history) >= 2:
-                return self._rebuilt(history, rows, random, level)
+                return self._rebuilt(history, self.memory, rows, t, random)
             return lambda: setattr(self, "history", history)
-        if not self.scale.fits(rewards):
-            return self._rebuilt(history, rows, random, level)
+        memory, dropped = self._watched(rows, rewards), self.dropped_rounds
+        if memory.alarm or not self.scale.fits(rewards):
+            return self._rebuilt(history, memory, rows, t, random)
+        level = self._schedule.level(t + 1 - dropped)
         if job is not None and level > job.level and not self.settings.background:
             job = None  # there is a newer one to make
         drawn = random
         if job is None and level > self.level:
-            if self._share(t, level) >= 1.0:
-                return self._rebuilt(history, rows, random, level)
+            before, (history, dropped, level) = history, self._kept(history, memory, t)
+            if self._share(t - dropped, level) >= 1.0:
+                return self._rebuilt(before, memory, rows, t, random)
             drawn = copy_of(random)
             job = Rebuild(history, rows.columns, level=level, seed=int(drawn.integers(2**63)))
-        elif job is not None and self._go_on(job, t):
-            return self._swapped(job, history, rows, rewards)
+        elif job is not None and self._go_on(job, t - dropped):
+            return self._swapped(job, history, memory, rows, rewards)
         update = self.prepared_update(Fit(self.scale, self.encoder, self.leaves), rows, rewards)
 
         def commit() -> None:
             update()
             self.history, self.rebuild = history, job
+            self.memory, self.dropped_rounds = memory, dropped
             random.bit_generator.state = drawn.bit_generator.state
             if job is not None and self.settings.background:
                 job.start(self)
 
         return commit
+
+    def _watched(self, rows: Candidates, rewards: Floats) -> Memory:
+        """The memory once it knows how far off these rows are predicted."""
+        if not self.memory.watches(self.history):
+            return self.memory
+        arms = None if self.settings.arm_encoding == "none" else rows.arms
+        return self.memory.after(arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
+
+    def _kept(self, history: History, memory: Memory, t: int) -> tuple[History, int, int]:
+        """The rows that a rebuild in round t fits, the rounds that all rows dropped stand for, and its level.
+
+        As if the rows kept had been all since the first round, and the last of them the first of their level: then the
+        next rebuild is a whole level away.
+        """
+        dropped, kept = self.dropped_rounds, memory.kept(history)
+        level = self._schedule.level(t + 1 - dropped)
+        if kept is None:
+            return history, dropped, level
+        level = self._schedule.level(max(int((t + 1 - dropped) * kept.mean()), 1))
+        return history.only(kept), max(t + 1 - self._schedule.rounds(level)[0], 0), level
 
     def _share(self, t: int, level: int) -> float:
         """How much of a level's rebuild is to be done by round t; below 1 only where it can be done in shares.
@@ -156,17 +191,22 @@ class TreeModel:
         """What puts the fit of a thread that has finished in the place of the present one."""
         if self.rebuild is None or not self.rebuild.ready:
             return None
-        return self._swapped(self.rebuild, self.history)
+        return self._swapped(self.rebuild, self.history, self.memory)
 
     def prepared_end(self) -> Commit | None:
         """What ends a rebuild that is under way, all of which is done now."""
         if self.rebuild is None:
             return None
         self.rebuild.advance(self, 1.0)
-        return self._swapped(self.rebuild, self.history)
+        return self._swapped(self.rebuild, self.history, self.memory)
 
     def _swapped(
-        self, job: Rebuild, history: History, rows: Candidates | None = None, rewards: Floats | None = None
+        self,
+        job: Rebuild,
+        history: History,
+        memory: Memory,
+        rows: Candidates | None = None,
+        rewards: Floats | None = None,
     ) -> Commit:
         """Put the fit of a rebuild in the place of the present one; rows learned at the same time come last."""
         fit, seconds = job.catch_up(self), self.rebuild_seconds + job.seconds
@@ -175,7 +215,7 @@ class TreeModel:
         def commit() -> None:
             if update is not None:
                 update()
-            self.history, self.rebuild = history, None
+            self.history, self.memory, self.rebuild = history, memory, None
             self.scale, self.encoder, self.leaves = fit
             self.level, self.rebuild_seconds = job.level, seconds
 
@@ -187,18 +227,20 @@ class TreeModel:
         return fit.leaves.prepared_update(features, fit.scale.standardised(rewards))
 
     def _rebuilt(
-        self, history: History, newest: Candidates, random: np.random.Generator, level: int
+        self, history: History, memory: Memory, newest: Candidates, t: int, random: np.random.Generator
     ) -> Commit:
-        """Fit the ensemble to all rows and set the leaf values (Algorithm 1, line 7)."""
+        """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
         started = time.perf_counter()
+        history, dropped, level = self._kept(history, memory, t)
+        memory = memory.answered()
         drawn = copy_of(random)
         fit = exhausted(self.fit_steps(history, newest.columns, drawn))
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
-            self.history, self.rebuild = history, None
+            self.history, self.memory, self.rebuild = history, memory, None
             self.scale, self.encoder, self.leaves = fit
-            self.level, self.rebuild_seconds = level, seconds
+            self.level, self.dropped_rounds, self.rebuild_seconds = level, dropped, seconds
             random.bit_generator.state = drawn.bit_generator.state
 
         return commit
@@ -292,6 +334,8 @@ class TreeModel:
         state: dict[str, Any] = {
             "history": self.history.state(history=history),
             "level": self.level,
+            "memory": self.memory.state(history=history),
+            "dropped_rounds": self.dropped_rounds,
             "rebuild_seconds": self.rebuild_seconds,
             "scale": self.scale.state(),
             "leaves": None,
@@ -307,6 +351,8 @@ class TreeModel:
         """Take up what `state` gave."""
         self.history = History.restored(schema.part(state, "history"))
         self.level = schema.whole(state, "level")
+        self.dropped_rounds = schema.whole(state, "dropped_rounds")
+        self.memory = Memory.restored(schema.value(state, "memory"), self.settings.memory, self.history)
         self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
         self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
         saved, job = schema.optional(state, "leaves"), schema.optional(state, "rebuild")

@@ -85,11 +85,11 @@ async def decide_many(request: Request) -> Response:
                 raise
             return BatchItem(error=Problem(refused.code, refused.message))
 
-    told: list[BatchItem] = []
+    items: list[BatchItem] = []
     for start in range(0, len(asked.decisions), _DECISIONS_AT_ONCE):
         part = asked.decisions[start : start + _DECISIONS_AT_ONCE]
-        told += await asyncio.gather(*(one(each) for each in part))
-    return json_answer(BatchAnswer(told))
+        items += await asyncio.gather(*(one(each) for each in part))
+    return json_answer(BatchAnswer(items))
 
 
 async def decided(service: Runtime, policy: Policy, asked: DecisionRequest) -> DecisionAnswer:
@@ -172,8 +172,8 @@ async def reward_many(request: Request) -> Response:
         service.metrics.rewards.labels(policy.name, status).inc(count)
     _wake(service)
     shown = dict(list(errors.items())[:100])
-    told = RewardsAnswer(len(lines), dict(statuses), shown)
-    return json_answer(told, 400 if errors and not statuses else 200)
+    reply = RewardsAnswer(len(lines), dict(statuses), shown)
+    return json_answer(reply, 400 if errors and not statuses else 200)
 
 
 async def activate(request: Request) -> Response:

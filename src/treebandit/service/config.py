@@ -78,7 +78,13 @@ def build_agent(config: BanditConfig) -> Any:
     if config.columns:
         description["columns"] = config.columns
     refuse_background(description)
-    agent = registry.build(description, kinds=("agent", "tree learner"), where="agent")
+    try:
+        agent = registry.build(description, kinds=("agent", "tree learner"), where="agent")
+    except (ValueError, TypeError, OverflowError) as error:
+        # What a class says to arguments that it does not check itself, such as a seed below 0.
+        if isinstance(error, TreebanditError):
+            raise
+        raise ParameterError(f"the agent cannot be made: {error}; look at its arguments") from error
     if not hasattr(agent, "learn"):
         raise ParameterError(f"agent is a {type(agent).__name__}; name an agent, such as Bandit or LinUCB")
     return agent

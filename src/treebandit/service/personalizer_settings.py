@@ -10,6 +10,7 @@ from treebandit.service.durations import duration, seconds
 from treebandit.service.times import iso
 
 _AGGREGATIONS = {"earliest": "first", "sum": "sum", "latest": "last", "mean": "mean"}
+_LARGEST = 1e30
 _MODES = {"Online": "online", "Apprentice": "apprentice", "LoggingOnly": "log-only"}
 
 
@@ -58,8 +59,8 @@ def patched(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{str(value)[:40]!r} in the configuration; give a number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
+        raise InputError(f"{str(value)[:40]!r} in the configuration; give a number within ±{_LARGEST:g}")
     return float(value)
 
 

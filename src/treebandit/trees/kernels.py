@@ -192,15 +192,16 @@ def add_draws(table, leaf, key, exploration, drawn):  # type: ignore[no-untyped-
 
 
 @helper
-def _add_shared_draws(table, found, n, key, exploration, samples, leaves, drawn):  # type: ignore[no-untyped-def]
-    """`add_draws` of n rows in the trees of a block; a leaf that several rows reach is drawn once.
+def _add_shared_draws(table, found, noise, samples, scratch):  # type: ignore[no-untyped-def]
+    """`add_draws` of all rows in the trees of a block; a leaf that several rows reach is drawn once.
 
     Rows that differ only in the arm, as most candidates of one decision do, mostly share their leaves.
-    leaves, drawn: scratch for the different leaves of one tree and their draws.
+    noise: key and exploration. scratch: for the different leaves of one tree, and for their draws.
     """
+    (key, exploration), (leaves, drawn) = noise, scratch
     for j in range(CHAINS):
         different = 0
-        for i in range(n):
+        for i in range(samples.shape[0]):
             leaf, place = found[i, j], 0
             while place < different and leaves[place] != leaf:
                 place += 1
@@ -233,7 +234,7 @@ def sample_rows(forest, table, features, key, exploration, draws):  # type: igno
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
             if shared:
-                _add_shared_draws(table, found, n, key, exploration, samples, leaves, drawn)
+                _add_shared_draws(table, found, (key, exploration), samples, (leaves, drawn))
                 continue
             for i in range(size):
                 for j in range(CHAINS):
