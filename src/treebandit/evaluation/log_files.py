@@ -27,6 +27,8 @@ _BATCH = 50_000
 
 def scan_files(path: str | os.PathLike[str]) -> pl.LazyFrame:
     """All rows of a log, late rewards among them, in the order in which they were written."""
+    if not os.fspath(path):
+        raise LogError(f"the path of the log is empty; give {_FORMS}")
     place = Path(path)
     if place.is_dir():
         parts = sorted(each for each in place.iterdir() if _form(each) and not each.name.startswith("."))

@@ -231,6 +231,8 @@ def _collect(
     covered = batch.marginals is not None and batch.marginals.min(initial=1.0) > 0
     if isinstance(target, LoggingPolicy):
         weight = np.ones(len(batch.chosen))
+        part.support_known += len(batch)
+        part.supported += len(batch)
     elif isinstance(target, UniformPolicy) and predicted is None and (covered or batch.marginals is None):
         # Nothing but the chosen candidates is needed: a tenth of the work where ten arms are offered.
         weight = (batch.chosen_per_decision / batch.offered)[batch.owner] / logged
@@ -301,7 +303,7 @@ def _valued(
     weights = np.concatenate(part.pair_weight)
     if part.left_out:
         weights = sample.weight
-    support = part.supported / part.support_known if part.support_known else None
+    support = part.supported / part.support_known if part.support_known and len(sample) else None
     # Of the decisions whose probabilities are all known; the others are taken to be like them.
     known = part.promised_for
     promised = None

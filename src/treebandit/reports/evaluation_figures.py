@@ -23,7 +23,7 @@ _MOST_ARMS = 40
 _ESTIMATORS = ("#0072B2", "#D55E00", "#117755", "#CC3377", "#E69F00", "#56B4E9", "#6E6E6E", "#9A3C8E")
 
 #: An axis of powers: a line at each of few.
-_DECADES = alt.Axis(tickCount=5, format="~s")
+_DECADES = alt.Axis(tickCount=5, format=",~g")
 
 
 def evaluation_figures(evaluation: Evaluation) -> list[Figure]:
