@@ -107,7 +107,7 @@ _UNREADABLE = (
 
 
 @contextlib.contextmanager
-def told(source: str, what: str = "read as a decision log") -> Iterator[None]:
+def reading(source: str, what: str = "read as a decision log") -> Iterator[None]:
     """What cannot be read, cast or written becomes a LogError that names the log, and the line where there is one."""
     try:
         yield
@@ -120,7 +120,7 @@ def told(source: str, what: str = "read as a decision log") -> Iterator[None]:
 
 
 def _scan_file(path: Path) -> pl.LazyFrame:
-    with told(str(path)):
+    with reading(str(path)):
         if _form(path) == "parquet":
             return conform(pl.scan_parquet(path, glob=False), str(path))
         if _form(path) == "ndjson":
@@ -174,7 +174,7 @@ def _last_byte(path: Path) -> bytes:
 
 
 def _bad_line(source: str) -> str:
-    """Which line of an NDJSON file cannot be read; nothing where that cannot be told."""
+    """Which line of an NDJSON file cannot be read; nothing where that is unknown."""
     path = Path(source)
     with contextlib.suppress(OSError, EOFError, ValueError):
         if _form(path) != "ndjson" or not path.is_file():

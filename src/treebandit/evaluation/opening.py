@@ -12,7 +12,7 @@ from treebandit.evaluation.converters.open_bandit import read_open_bandit
 from treebandit.evaluation.converters.vw_json import read_dsjson
 from treebandit.evaluation.converters.vw_text import read_vw_text
 from treebandit.evaluation.log import DecisionLog, Duplicates
-from treebandit.evaluation.log_files import told
+from treebandit.evaluation.log_files import reading
 
 LogFormat = Literal["treebandit", "open-bandit", "dsjson", "vw-text"]
 FORMATS: tuple[LogFormat, ...] = ("treebandit", "open-bandit", "dsjson", "vw-text")
@@ -38,7 +38,7 @@ def open_log(
     form: the format; None tells it from the name: .dsjson, .vw and .ldf (--cb_adf text), .csv (Open Bandit), else ours.
     """
     text = os.fspath(path)
-    with told(text):
+    with reading(text):
         return _opened(text, form, duplicates)
 
 

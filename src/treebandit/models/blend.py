@@ -13,6 +13,7 @@ from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
+from treebandit.models.rebuild import Fit
 from treebandit.models.tree_model import TreeModel, TreeSettings
 from treebandit.trees.forest import Masked
 from treebandit.trees.leaf_statistics import LeafStatistics
@@ -69,16 +70,18 @@ class Blend(TreeModel):
         features, leverage = self.encoder.look_up(rows.contexts, rows.arms)
         return self.leaves, self.encoder, features, leverage
 
-    def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
-        leaves, encoder, features, _ = self._look_up(rows)
-        update = leaves.prepared_update(features, targets)
-        if encoder.ridge is None:
+    def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
+        """Let rows change leaves and regressions; weighed: and the weight of both, by what they predicted."""
+        encoder, targets = fit.encoder, fit.scale.standardised(rewards)
+        features = encoder(rows.contexts, rows.arms)
+        update = fit.leaves.prepared_update(features, targets)
+        if not isinstance(encoder, LinearEncoder) or encoder.ridge is None:
             return update
         learn, before = encoder.prepared_update(rows, targets), self.errors
 
         def commit() -> None:
             update()
-            if self._weighted:
+            if self._weighted and weighed:
                 # From the errors as they were, so that this may be repeated.
                 errors = before.copy()
                 blend_kernels.compare(update.predicted, features, targets, _MEMORY, errors)

@@ -94,8 +94,7 @@ class LinearEncoder(Encoder):
     def prepared_update(self, rows: Candidates, rewards: Floats) -> Commit:
         """Let rows change the regressions of their arms."""
         assert self.ridge is not None
-        shown = self._shown(rows.contexts, rows.arms)
-        return self.ridge.prepared(shown, rewards, t=0, random=np.random.default_rng(0))
+        return self.ridge.prepared(self._shown(rows.contexts, rows.arms), rewards)
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""

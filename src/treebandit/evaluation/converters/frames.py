@@ -11,7 +11,7 @@ import polars as pl
 from treebandit.errors import LogError, ParameterError, nearest
 from treebandit.evaluation.columns import TIME
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import told
+from treebandit.evaluation.log_files import reading
 
 
 def from_columns(
@@ -35,7 +35,7 @@ def from_columns(
     arms: all arms that every decision offered, or the column that lists them; None: all that occur.
     policy: the name of the policy that decided.
     """
-    with told(source):
+    with reading(source):
         table = _polars(frame)
         context = [context] if isinstance(context, str) else context
         named = [arm, reward, *context, *(each for each in (id, time) if each is not None)]
@@ -93,7 +93,7 @@ def to_columns(log: DecisionLog) -> pl.DataFrame:
     found = rows.select("id", "time", arm.alias("arm"), "probability", "reward")
     if rows["context"].null_count() == len(rows):
         return found
-    with told(log.source):
+    with reading(log.source):
         contexts = rows["context"].str.json_decode(infer_schema_length=None)
     if not isinstance(contexts.dtype, pl.Struct | pl.List):
         raise LogError(

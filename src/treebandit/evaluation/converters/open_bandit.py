@@ -11,7 +11,7 @@ import polars as pl
 from treebandit.errors import LogError
 from treebandit.evaluation.columns import TIME
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import told
+from treebandit.evaluation.log_files import reading
 
 _NEEDED = ("timestamp", "item_id", "position", "click", "propensity_score")
 _AFFINITY = "user-item_affinity_"
@@ -29,7 +29,7 @@ def read_open_bandit(path: str | os.PathLike[str], *, items: int | None = None) 
     the page showed is not in the file.
     """
     place = Path(path)
-    with told(str(path), "read as CSV of the Open Bandit Dataset"):
+    with reading(str(path), "read as CSV of the Open Bandit Dataset"):
         if not place.exists():
             raise LogError(f"{place} does not exist; give a CSV file of the Open Bandit Dataset")
         return _log(place, items)
@@ -84,7 +84,7 @@ def _listed(place: Path) -> int:
 def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
     """Write a log as such a file; arms must be the items 0, 1, ... by number, and every decision have a reward."""
     log.check()
-    with told(os.fspath(path), "written as CSV of the Open Bandit Dataset"):
+    with reading(os.fspath(path), "written as CSV of the Open Bandit Dataset"):
         _table(log).write_csv(Path(path))
 
 

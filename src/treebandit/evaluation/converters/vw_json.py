@@ -14,7 +14,7 @@ import polars as pl
 from treebandit.errors import LogError
 from treebandit.evaluation.columns import SCHEMA
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import scan_text, told
+from treebandit.evaluation.log_files import reading, scan_text
 from treebandit.files import replacing
 
 _MULTI, _TAG = "_multi", "_tag"
@@ -25,7 +25,7 @@ _LINES = 20_000
 def read_dsjson(path: str | os.PathLike[str]) -> DecisionLog:
     """The log in a dsjson file (also with .gz): contextual bandit events, and rewards that came later.
 
-    The reward is minus the cost. Arms are the `_tag`s of the actions, or their numbers from 1 as Vowpal Wabbit counts
+    The reward is minus the cost. An arm is the `_tag` of its action, or its number from 1 as Vowpal Wabbit counts
     them. As Vowpal Wabbit does, names that begin with an underscore are not read as features, and events marked with
     `_skipLearn` bring no reward. Events without an outcome have the cost that their writer gave, usually 0. Slates, CCB
     and continuous actions are refused.
@@ -36,7 +36,7 @@ def read_dsjson(path: str | os.PathLike[str]) -> DecisionLog:
 def log_of(records: Iterable[dict[str, Any]], source: str) -> DecisionLog:
     """The log of records in the columns of NDJSON, a part at a time."""
     frames = []
-    with told(source):
+    with reading(source):
         for part in _chunks(records):
             lines = "\n".join(json.dumps(record, allow_nan=False) for record in part)
             frames.append(scan_text(lines).collect())
@@ -47,11 +47,11 @@ def log_of(records: Iterable[dict[str, Any]], source: str) -> DecisionLog:
 def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     """Write the decisions that have a reward; gives how many were left out because they have none.
 
-    Every decision must choose one arm and have a probability. Names of arms become `_tag`s, which are no features.
+    Every decision must choose one arm and have a probability. An arm's name becomes its `_tag`, which is no feature.
     """
     left_out = 0
     log.check()
-    with told(os.fspath(path), "written"), replacing(path) as file:
+    with reading(os.fspath(path), "written"), replacing(path) as file:
         for record in log.records():
             if "reward" not in record:
                 left_out += 1

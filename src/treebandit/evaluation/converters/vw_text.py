@@ -22,7 +22,7 @@ from typing import Any
 from treebandit.errors import LogError
 from treebandit.evaluation.converters.vw_json import log_of, named
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import told
+from treebandit.evaluation.log_files import reading
 from treebandit.files import replacing
 
 #: Characters that separate things in Vowpal Wabbit's text; in names they become underscores.
@@ -47,7 +47,7 @@ def write_vw_text(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     """
     left_out = 0
     log.check()
-    with told(os.fspath(path), "written"), replacing(path) as file:
+    with reading(os.fspath(path), "written"), replacing(path) as file:
         for record in log.records():
             if "reward" not in record:
                 left_out += 1
