@@ -1,7 +1,7 @@
 """How smooth the default agent is: `python benchmarks/smooth.py`; ratios to another version by `--against FOLDER`.
 
-FOLDER is the `src` of that version, such as version 0.1.0 in a worktree of its own. Both are run in turns, in processes of
-their own, and compared by CPU time, because machines are noisy.
+FOLDER is the `src` of that version, such as version 0.1.0 in a worktree of its own. Both are run in turns, in
+processes of their own, and compared by CPU time, because machines are noisy.
 """
 
 from __future__ import annotations

@@ -309,7 +309,12 @@ def _as_list(name: str, nodes: Iterable[Hashable]) -> list[Any]:
         or getattr(nodes, "ndim", 1) != 1
     ):
         raise ParameterError(f"{name} is {reprlib.repr(nodes)}; give a list with one node per candidate")
-    return list(nodes.tolist()) if isinstance(nodes, np.ndarray) else list(nodes)
+    try:
+        return list(nodes.tolist()) if isinstance(nodes, np.ndarray) else list(nodes)
+    except Exception as error:
+        raise ParameterError(
+            f"{name} cannot be read ({error}); give a list with one node per candidate"
+        ) from error
 
 
 def _numbered(*groups: list[Any]) -> dict[Any, int]:
