@@ -14,7 +14,7 @@ import polars as pl
 from treebandit.errors import LogError
 from treebandit.evaluation.columns import SCHEMA
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import scan_text
+from treebandit.evaluation.log_files import reading, scan_text
 from treebandit.files import replacing
 
 _MULTI, _TAG = "_multi", "_tag"
@@ -34,11 +34,18 @@ def read_dsjson(path: str | os.PathLike[str], *, personalizer: bool = False) -> 
     of an action, beside its id in `i`); they are read as its clients send them, so that an agent that learns the log
     takes the same features from the decision service.
     """
+    return log_of(_records(path, _unwrapped if personalizer else _features), str(path))
+
+
+def log_of(records: Iterable[dict[str, Any]], source: str) -> DecisionLog:
+    """The log of records in the columns of NDJSON, a part at a time."""
     frames = []
-    for records in _chunks(_records(path, _unwrapped if personalizer else _features)):
-        frames.append(scan_text("\n".join(map(json.dumps, records))).collect())
+    with reading(source):
+        for part in _chunks(records):
+            lines = "\n".join(json.dumps(record, allow_nan=False) for record in part)
+            frames.append(scan_text(lines).collect())
     frame = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
-    return DecisionLog.from_frame(frame, source=str(path))
+    return DecisionLog.from_frame(frame, source=source)
 
 
 def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
@@ -47,7 +54,8 @@ def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     Every decision must choose one arm and have a probability. An arm's name becomes its `_tag`, which is no feature.
     """
     left_out = 0
-    with replacing(path) as file:
+    log.check()
+    with reading(os.fspath(path), "written"), replacing(path) as file:
         for record in log.records():
             if "reward" not in record:
                 left_out += 1
@@ -79,7 +87,7 @@ def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> It
             try:
                 event = json.loads(line)
                 yield _record(event, number, features)
-            except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
                 raise LogError(
                     f"{place}, line {number}, is no contextual bandit event of dsjson ({error!r})"
                 ) from error
@@ -177,9 +185,15 @@ def _event(record: dict[str, Any], source: str) -> dict[str, Any]:
 def _named(context: Any) -> dict[str, Any]:
     if context is None:
         return {}
-    if isinstance(context, list):
-        return {f"x{place}": value for place, value in enumerate(context)}
-    return {name: _readable(value) for name, value in context.items()}
+    return {name: _readable(value) for name, value in named(context).items()}
+
+
+def named(context: Any) -> dict[str, Any]:
+    """A context as an object: the features of a list, or of a single value, get the names x0, x1 and so on."""
+    if isinstance(context, dict):
+        return context
+    listed = context if isinstance(context, list) else [context]
+    return {f"x{place}": value for place, value in enumerate(listed)}
 
 
 def _readable(value: Any) -> Any:
