@@ -61,7 +61,7 @@ class Served:
             "POST", f"/v1/bandits/{name}/decisions/{id}/reward", {"value": value, **more}, status
         )
 
-    def until(self, true, seconds=20):
+    def until(self, true, seconds=240):
         """Wait for something."""
         deadline = time.monotonic() + seconds
         while not (found := true()):

@@ -18,6 +18,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e10)]
 
 #: Seeds in JSON: every language reads whole numbers of 31 bits.
 _SEEDS = 2**31
+_LARGEST = 1e300
 
 
 class BanditConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -77,7 +78,7 @@ def build_agent(config: BanditConfig) -> Any:
     description: dict[str, Any] = {"class": "Bandit", **config.agent, "new_columns": True}
     if config.columns:
         description["columns"] = config.columns
-    refuse_background(description)
+    check_description(description)
     try:
         agent = registry.build(description, kinds=("agent", "tree learner"), where="agent")
     except (ValueError, TypeError, OverflowError) as error:
@@ -90,16 +91,17 @@ def build_agent(config: BanditConfig) -> Any:
     return agent
 
 
-def refuse_background(description: Any) -> None:
-    """Refuse an agent whose choices depend on time: a replay of the log would not give the same model."""
-    parts = description.values() if isinstance(description, dict) else description
+def check_description(description: Any) -> None:
+    """Refuse an agent whose choices depend on time, as a replay would not give its model; and numbers beyond floats."""
     if isinstance(description, dict) and description.get("background"):
         raise ParameterError(
             "an agent with background=True; leave it out, as the service rebuilds in its learner's process"
         )
-    for part in parts:
+    for part in description.values() if isinstance(description, dict) else description:
+        if isinstance(part, int | float) and abs(part) > _LARGEST:
+            raise ParameterError(f"the number {str(part)[:40]} in the agent; give one within ±{_LARGEST:g}")
         if isinstance(part, dict | list):
-            refuse_background(part)
+            check_description(part)
 
 
 def changed(before: BanditConfig, patch: dict[str, Any]) -> BanditConfig:

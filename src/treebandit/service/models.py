@@ -12,7 +12,7 @@ import msgspec
 from treebandit import registry, saving
 from treebandit.agents.base import BaseAgent
 from treebandit.errors import SavedFileError, StoreError
-from treebandit.service.config import refuse_background
+from treebandit.service.config import check_description
 from treebandit.service.database import Connection, transaction
 from treebandit.service.entries import NewEntry, Stored
 from treebandit.service.log import Group, append
@@ -140,7 +140,7 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
             "the model has no history, so that it can decide but not learn; download one with history=true"
         )
 
-    refuse_background(registry.describe(agent))
+    check_description(registry.describe(agent))
 
     def work(connection: Connection) -> Stored:
         _locked(store, connection, bandit, "id")
