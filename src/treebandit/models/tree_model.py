@@ -240,6 +240,8 @@ class TreeModel:
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
+            if self.rebuild is not None:
+                self.rebuild.stop()
             self.history, self.memory, self.rebuild = history, memory, None
             self.scale, self.encoder, self.leaves = fit
             self.level, self.dropped_rounds, self.rebuild_seconds = level, dropped, seconds
