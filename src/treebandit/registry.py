@@ -54,6 +54,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     },
     None: {
         "agents.base": "BaseAgent",
+        "agents.explaining": "Explanation",
         "agents.warming": "warm_up",
         "checks.agents": "check_agent",
         "checks.environments": "check_environment",
@@ -85,6 +86,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "experiments.study_file": "load_study shipped_studies",
         "reports.evaluation_page": "write_evaluation_page",
         "reports.evaluation_terminal": "print_evaluation",
+        "reports.explanations": "explanation_figure",
         "reports.figures": "write_figures",
         "reports.markdown": "as_markdown",
         "reports.page": "write_page",

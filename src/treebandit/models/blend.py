@@ -11,6 +11,7 @@ from treebandit.core import Candidates, Estimate, Features, Floats
 from treebandit.errors import NotFittedError
 from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
+from treebandit.models.attribution import Attribution
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
 from treebandit.models.rebuild import Fit
@@ -100,6 +101,18 @@ class Blend(TreeModel):
             mean = trees.mean + w * (features[:, -1] - trees.mean)
             trees = Estimate(mean, variance, trees.count)
         return self.scale.original(trees)
+
+    def attribution(self, rows: Candidates) -> Attribution:
+        """What columns and arm add to the mean of each row, by the forest and by the linear model."""
+        trees = super().attribution(rows)
+        _, encoder, features, _ = self._look_up(rows)
+        if encoder.ridge is None:
+            return trees
+        w, scale = self.linear_weight, self.scale
+        linear = encoder.attribution(rows.contexts, rows.arms)
+        # The score is a 32-bit feature; what rounding has changed belongs to it.
+        linear = linear._replace(linear_model=features[:, -1] - linear.mean)
+        return trees.scaled(1.0 - w).plus(linear.scaled(w * scale.deviation, w * scale.mean))
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0

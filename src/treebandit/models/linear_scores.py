@@ -10,6 +10,7 @@ import numpy as np
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
 from treebandit.models import blend_kernels
+from treebandit.models.attribution import LINEAR_MODEL, Attribution
 from treebandit.models.model import Commit
 from treebandit.models.ridge import Ridge
 
@@ -79,6 +80,17 @@ class LinearEncoder(Encoder):
         """
         assert self.ridge is not None
         return self.ridge.reward_sd * math.sqrt(math.log2(max(self._arms, 2)) / self._linear_width)
+
+    @property
+    def sources(self) -> Indices:
+        """(width,), the column that each feature stems from; ARM or LINEAR_MODEL for what stems from none."""
+        score = [LINEAR_MODEL] if self.ridge is not None else []
+        return np.concatenate([super().sources, np.array(score, np.intp)])
+
+    def attribution(self, contexts: Features, arms: Indices | None) -> Attribution:
+        """What columns and arm add to the linear score of each row."""
+        assert self.ridge is not None
+        return self.ridge.attribution(self._shown(contexts, arms))
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""
