@@ -1,4 +1,4 @@
-"""Gives arbitrary values to every argument of every agent and tree learner.
+"""Gives arbitrary values to every argument of every agent, tree learner and oracle.
 
 What cannot be used is answered with an own error when the object is made; what is taken can learn, decide, be saved and
 loaded. `python tests/fuzz/fuzz_constructors.py 20000 0` tries 20,000 cases of seed 0.
@@ -69,7 +69,7 @@ ARMS = np.arange(40) % 3
 
 def classes():
     """All classes whose arguments are tried: kind, class."""
-    for kind in ("agent", "tree learner"):
+    for kind in ("agent", "tree learner", "oracle"):
         for name in registry.registered(kind):
             if isinstance(found := getattr(treebandit, name), type):
                 yield kind, found
