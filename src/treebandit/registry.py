@@ -17,7 +17,6 @@ from importlib import import_module
 from typing import Any, Literal, get_args, get_type_hints
 
 from treebandit.errors import DescriptionError, nearest
-from treebandit.parameters import fits, in_words
 
 Kind = Literal["agent", "tree learner", "environment", "oracle"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -301,6 +300,8 @@ def _check_names(target: Callable[..., Any], given: Mapping[str, Any], where: st
 
 def _check_types(target: Any, arguments: Mapping[str, Any], where: str) -> None:
     """Raise where an argument is not what the constructor of a registered class declares."""
+    from treebandit.parameters import fits, in_words  # loads numpy, which importing the package does not
+
     hints = get_type_hints(target if dataclasses.is_dataclass(target) else target.__init__)
     for name, value in arguments.items():
         if value is not _NOT_BUILT and not fits(value, hints.get(name, Any)):
