@@ -87,7 +87,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "experiments.study_file": "load_study shipped_studies",
         "reports.evaluation_page": "write_evaluation_page",
         "reports.evaluation_terminal": "print_evaluation",
-        "reports.explanation_figure": "explanation_figure",
+        "reports.explanations": "explanation_figure",
         "reports.figures": "write_figures",
         "reports.markdown": "as_markdown",
         "reports.page": "write_page",
