@@ -93,6 +93,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,  # that page would load scripts from other hosts
     "show_signature": False,
     "min_reported_time": 1,
     "copyfile_regex": r".*\.csv",

@@ -41,9 +41,14 @@ class Page(HTMLParser):
             self.loaded.append(given[LOADED[tag]])
 
 
+def pages_of(site: Path) -> list[Path]:
+    """All pages, without the theme's own templates."""
+    return sorted(path for path in site.rglob("*.html") if "_static" not in path.relative_to(site).parts)
+
+
 def problems_of_links(site: Path) -> Iterator[str]:
     """Links to pages, files and anchors that are not there, and anything loaded from elsewhere."""
-    pages = {path: Page(path) for path in sorted(site.rglob("*.html"))}
+    pages = {path: Page(path) for path in pages_of(site)}
     for path, page in pages.items():
         here = path.relative_to(site)
         for address in [*page.links, *page.loaded]:
@@ -68,7 +73,7 @@ def problems_of_links(site: Path) -> Iterator[str]:
 def problems_in_browser(site: Path, program: str) -> Iterator[str]:
     """What the console says on every page, opened as a file, and whether the search finds something."""
     with tempfile.TemporaryDirectory() as profile, Browser(program, Path(profile)) as browser:
-        for path in sorted(site.rglob("*.html")):
+        for path in pages_of(site):
             browser.events.clear()
             browser.open(path)
             browser.wait_for("document.readyState === 'complete'")
@@ -90,8 +95,7 @@ def main(folder: str) -> int:
         found += problems_in_browser(site, browser)
     for problem in found:
         print(problem)
-    pages = sum(1 for _ in site.rglob("*.html"))
-    print(f"{pages} pages, {len(found)} problems, {time.monotonic() - begun:.0f} s")
+    print(f"{len(pages_of(site))} pages, {len(found)} problems, {time.monotonic() - begun:.0f} s")
     return 1 if found else 0
 
 
