@@ -194,10 +194,11 @@ def test_threads_lose_nothing(name, tmp_path):
     if (
         name.startswith(("LinUCB", "LinTS", "UCB1", "EnsembleSampling", "EpsilonGreedy"))
         and "shared" not in name
+        and "newest" not in name
     ):
         assert counts.sum() == 30 + sum(learned)
     if hasattr(agent, "model") and hasattr(agent.model, "history"):
-        assert len(agent.model.history) == 30 + sum(learned)
+        assert agent.memory != "all" if "newest" in name else len(agent.model.history) == 30 + sum(learned)
 
 
 def test_two_threads_saving_to_one_path_leave_a_good_file(tmp_path):
