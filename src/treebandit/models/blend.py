@@ -11,6 +11,7 @@ from treebandit.core import Candidates, Estimate, Features, Floats
 from treebandit.errors import NotFittedError
 from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
+from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
 from treebandit.models.tree_model import TreeModel, TreeSettings
@@ -27,6 +28,7 @@ class Blend(TreeModel):
     linear: False, no linear model at all.
     weighted: w is what would have been best so far, each row predicted before it was learned; False, w = 0.
     without_linear: share of the trees that do not see the linear score.
+    effects: arms too many for a regression each have a random effect on top.
     """
 
     def __init__(
@@ -36,10 +38,11 @@ class Blend(TreeModel):
         linear: bool = True,
         weighted: bool = True,
         without_linear: float = 0.5,
+        effects: bool = True,
     ) -> None:
         super().__init__(settings)
         self._without_linear = without_linear
-        self._linear, self._weighted = linear, weighted
+        self._linear, self._weighted, self._effects = linear, weighted, effects
         self.errors = np.zeros(2)
 
     @property
@@ -55,48 +58,71 @@ class Blend(TreeModel):
         return LinearEncoder.fit(rows, targets, arm_encoding=arm_encoding, random=random, linear=self._linear)
 
     def _masked(self, encoder: Encoder) -> Masked:
-        return ((encoder.width,), self._without_linear) if self._linear else super()._masked(encoder)
+        scored = isinstance(encoder, LinearEncoder) and encoder.scored
+        return ((encoder.width,), self._without_linear) if scored else super()._masked(encoder)
+
+    def _completed(
+        self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
+    ) -> None:
+        """Learn the effects of arms too many for a regression each, from what trees and regression leave open."""
+        assert isinstance(encoder, LinearEncoder)
+        if rows.arms is None or not (self._effects and encoder.many_arms):
+            return
+        predicted, w = leaves.estimate(features).mean, self.linear_weight
+        if w > 0.0:
+            _, scores, _ = encoder.look_up(rows.contexts, rows.arms)
+            predicted += w * (scores - predicted)
+        known = self.encoder.effects if isinstance(self.encoder, LinearEncoder) else None
+        first = None if known is None else known.first
+        encoder.effects = ArmEffects.fit(rows.arms, predicted, targets, first=first)
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return LinearEncoder.from_state(state)
 
-    def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, LinearEncoder, Features, Floats]:
-        """Leaves, encoder, features with the linear score as their last column, and the leverage of each row."""
+    def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, LinearEncoder, Features, Floats, Floats]:
+        """Leaves and encoder, and features, linear score and leverage of each row."""
         if self.leaves is None or not isinstance(self.encoder, LinearEncoder):
             raise NotFittedError(
                 f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
             )
-        features, leverage = self.encoder.look_up(rows.contexts, rows.arms)
-        return self.leaves, self.encoder, features, leverage
+        return self.leaves, self.encoder, *self.encoder.look_up(rows.contexts, rows.arms)
 
     def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
-        leaves, encoder, features, _ = self._look_up(rows)
+        leaves, encoder, features, scores, _ = self._look_up(rows)
         update = leaves.prepared_update(features, targets)
-        if encoder.ridge is None:
-            return update
-        learn, before = encoder.prepared_update(rows, targets), self.errors
+        learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
+        w, before, predicted, change = self.linear_weight, self.errors, np.empty(len(targets)), None
+        if encoder.effects is not None and rows.arms is not None:
+            change = encoder.effects.prepared_update(rows.arms, predicted, targets)
 
         def commit() -> None:
             update()
-            if self._weighted:
-                # From the errors as they were, so that this may be repeated.
-                errors = before.copy()
-                blend_kernels.compare(update.predicted, features, targets, _MEMORY, errors)
-                self.errors = errors
-            learn()
+            if learn is not None:
+                if self._weighted:
+                    # From the errors as they were, so that this may be repeated.
+                    errors = before.copy()
+                    blend_kernels.compare(update.predicted, scores, targets, _MEMORY, errors)
+                    self.errors = errors
+                learn()
+            if change is not None:
+                predicted[:] = update.predicted + w * (scores - update.predicted)
+                change()
 
         return commit
 
     def estimate(self, rows: Candidates) -> Estimate:
-        """Mean of forest and linear model by their weights, and the variance that follows from theirs."""
-        leaves, encoder, features, leverage = self._look_up(rows)
+        """Mean of forest and linear model by their weights plus the arm's effect, and the variance that follows."""
+        leaves, encoder, features, scores, leverage = self._look_up(rows)
         trees = leaves.estimate(features)
+        mean, variance = trees.mean, trees.variance
         if encoder.ridge is not None:
             w = self.linear_weight
-            variance = (1.0 - w) ** 2 * trees.variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
-            mean = trees.mean + w * (features[:, -1] - trees.mean)
-            trees = Estimate(mean, variance, trees.count)
-        return self.scale.original(trees)
+            variance = (1.0 - w) ** 2 * variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
+            mean = mean + w * (scores - mean)
+        if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
+            effect, doubt = encoder.effects.estimate(rows.arms, mean)
+            mean, variance = mean + effect, variance + doubt
+        return self.scale.original(Estimate(mean, variance, trees.count))
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
@@ -120,12 +146,17 @@ class Blend(TreeModel):
         boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
-        leaves, encoder, features, leverage = self._look_up(rows)
+        leaves, encoder, features, scores, leverage = self._look_up(rows)
         samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
+        w, effects = self.linear_weight, encoder.effects
+        if effects is not None and effects.active and rows.arms is not None:
+            samples += w * (scores - samples)
+            samples += effects.sample(rows.arms, samples, draws, random, scale=scale)
+            w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
             bonus, rewards = bonus * encoder.bonus, (mean, deviation if boost else 0.0)
-            blend_kernels.explore(samples, features, leverage, self.linear_weight, bonus, rewards)
+            blend_kernels.explore(samples, scores, leverage, w, bonus, rewards)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

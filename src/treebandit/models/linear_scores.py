@@ -7,9 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
 from treebandit.models import blend_kernels
+from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.model import Commit
 from treebandit.models.ridge import Ridge
 
@@ -27,7 +29,10 @@ _FOLDS = 5
 class LinearEncoder(Encoder):
     """An encoder that puts, behind arm and one-hot features, what a ridge regression says of the row.
 
-    ridge: the regressions; None for an encoder without the score.
+    Where one regression serves all arms, its score is not among the features: trees see all that it is made from, and
+    rows that come again stay the same (`trees/leaf_cache.py`).
+
+    ridge: the regressions; None for an encoder without the score. effects: of arms too many for regressions each.
     """
 
     def __init__(self, columns: Columns, arms: Indices | None, *, arm_encoding: ArmEncoding) -> None:
@@ -41,7 +46,10 @@ class LinearEncoder(Encoder):
         self._linear_columns = Columns(few[: self._seen])
         self._linear_width = 1 + int(widths[self._seen - 1]) if self._seen else 1
         self._arms = 0
+        #: Whether the arms learned are too many for a regression each.
+        self.many_arms = False
         self.ridge: Ridge | None = None
+        self.effects: ArmEffects | None = None
 
     @classmethod
     def fit(
@@ -59,16 +67,24 @@ class LinearEncoder(Encoder):
         would not do: where contexts repeat, such a score falls as the row's own reward rises, and trees learn that.
         """
         encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding)
+        arms = 0 if rows.arms is None else len(np.unique(rows.arms))
+        encoder.many_arms = arms > _MOST_ARMS
         if not linear:
             return encoder, Encoder.__call__(encoder, rows.contexts, rows.arms)
         encoder.ridge = Ridge()
-        arms = 0 if rows.arms is None else len(np.unique(rows.arms))
-        many = arms > _MOST_ARMS or arms * encoder._linear_width**2 > _MOST_NUMBERS
-        encoder._arms = 0 if many else arms
+        wide = arms * encoder._linear_width**2 > _MOST_NUMBERS
+        encoder._arms = 0 if encoder.many_arms or wide else arms
         shown = encoder._shown(rows.contexts, rows.arms)
         encoder.ridge.learn(shown, rewards)
-        scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
+        scores = None
+        if encoder.scored:
+            scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
         return encoder, encoder._features(rows.contexts, rows.arms, scores)
+
+    @property
+    def scored(self) -> bool:
+        """Whether the score is the last feature of the trees."""
+        return self._arms > 0
 
     @property
     def bonus(self) -> float:
@@ -84,12 +100,12 @@ class LinearEncoder(Encoder):
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""
         return self.look_up(contexts, arms)[0]
 
-    def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats]:
-        """The features, and each row's leverage z'A⁻¹z, (n,)."""
+    def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats, Floats]:
+        """The features, each row's linear score, (n,), and its leverage z'A⁻¹z, (n,)."""
         if self.ridge is None:
-            return super().__call__(contexts, arms), np.zeros(len(contexts))
+            return super().__call__(contexts, arms), *np.zeros((2, len(contexts)))
         mean, leverage, _ = self.ridge.predict(self._shown(contexts, arms))
-        return self._features(contexts, arms, mean), leverage
+        return self._features(contexts, arms, mean if self.scored else None), mean, leverage
 
     def prepared_update(self, rows: Candidates, rewards: Floats) -> Commit:
         """Let rows change the regressions of their arms."""
@@ -100,7 +116,8 @@ class LinearEncoder(Encoder):
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
         linear = None if self.ridge is None else {"arms": self._arms, "ridge": self.ridge.state()}
-        return {**super().state(), "linear": linear}
+        effects = None if self.effects is None else self.effects.state()
+        return {**super().state(), "linear": linear, "effects": effects}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -112,6 +129,8 @@ class LinearEncoder(Encoder):
         if state["linear"]:
             encoder._arms, encoder.ridge = int(state["linear"]["arms"]), Ridge()
             encoder.ridge.restore(state["linear"]["ridge"])
+        if (effects := schema.optional(state, "effects")) is not None:
+            encoder.effects = ArmEffects.restored(effects)
         return encoder
 
     def _shown(self, contexts: Features, arms: Indices | None) -> Candidates:
@@ -119,7 +138,9 @@ class LinearEncoder(Encoder):
         seen = contexts if self._seen == contexts.shape[1] else contexts[:, : self._seen]
         return Candidates(seen, arms if self._arms else None, self._linear_columns)
 
-    def _features(self, contexts: Features, arms: Indices | None, scores: Floats) -> Features:
+    def _features(self, contexts: Features, arms: Indices | None, scores: Floats | None) -> Features:
+        if scores is None:
+            return super().__call__(contexts, arms)
         features = np.empty((len(contexts), self.width + 1), np.float32)
         if self._front:
             self._fill_arms(features, arms)

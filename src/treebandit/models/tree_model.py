@@ -115,8 +115,10 @@ class TreeModel:
         drawn = copy_of(random)
         scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
         targets = scale.standardised(history.rewards)
-        encoder, features = self._fitted_encoder(history.rows(newest.columns), targets, drawn)
+        rows = history.rows(newest.columns)
+        encoder, features = self._fitted_encoder(rows, targets, drawn)
         leaves = self._measured(encoder, features, targets, drawn)
+        self._completed(encoder, leaves, rows, features, targets)
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
@@ -135,6 +137,11 @@ class TreeModel:
             rows.columns, rows.arms, arm_encoding=settings.arm_encoding, categories=settings.categories
         )
         return encoder, encoder(rows.contexts, rows.arms)
+
+    def _completed(
+        self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
+    ) -> None:
+        """What else is learned from the rows of a rebuild, kept with the encoder."""
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return Encoder.restored(state, categories=self.settings.categories)
