@@ -256,3 +256,49 @@ def test_effects_are_saved_and_part_of_the_estimate(tmp_path):
     agent.learn(rows[:2], [50.0, 50.0])
     np.testing.assert_array_equal(again.estimate(rows).mean, agent.estimate(rows).mean)
     assert agent.estimate(rows).mean[0] > estimate.mean[0]
+
+
+def wide_rows(n, seed):
+    """200 columns, all of which tell a little of which of three arms pays."""
+    random = np.random.default_rng(seed)
+    kinds = random.integers(0, 3, n)
+    contexts = random.normal(size=(n, 200)) + 0.25 * random.normal(size=(3, 200))[kinds]
+    return contexts.astype(np.float32), kinds
+
+
+def test_smooth_functions_help_where_all_columns_matter(tmp_path):
+    contexts, best = wide_rows(400, 0)
+    wrong = {}
+    for fourier in (True, False):
+        agent = Bandit(seed=0, fourier=fourier)
+        arms = np.arange(300) % 3
+        agent.learn(contexts[:300], (arms == best[:300]).astype(float), arms=arms)
+        for row, right in zip(contexts[300:350], best[300:350], strict=True):
+            arm = agent.choose(row, arms=[0, 1, 2])
+            agent.learn(row[None], [float(arm[0] == right)], arms=arm)
+        mean = [
+            agent.estimate(np.repeat(row[None], 3, axis=0), arms=[0, 1, 2]).mean for row in contexts[350:]
+        ]
+        wrong[fourier] = np.mean(np.argmax(mean, axis=1) != best[350:])
+        assert (agent.model.smooth_weight > 0.3) == fourier
+        agent.save(tmp_path / "agent.treebandit")
+        again = Bandit.load(tmp_path / "agent.treebandit")
+        asked = np.repeat(contexts[:1], 3, axis=0)
+        np.testing.assert_array_equal(
+            again.estimate(asked, arms=[0, 1, 2]).mean, agent.estimate(asked, arms=[0, 1, 2]).mean
+        )
+        for _ in range(5):
+            assert agent.choose(asked, arms=[0, 1, 2]) == again.choose(asked, arms=[0, 1, 2])
+    assert wrong[True] < wrong[False]
+
+
+def test_smooth_functions_without_weight_are_given_up():
+    random = np.random.default_rng(0)
+    contexts, arms = random.normal(size=(1500, 16)), np.arange(1500) % 2
+    rewards = (arms == (contexts[:, 0] > 0.0)).astype(float)
+    agent = Bandit(seed=0)
+    agent.learn(contexts[:900], rewards[:900], arms=arms[:900])
+    assert agent.model.encoder.fourier is not None
+    agent.model.smooth_errors = np.array([-1.0, 1.0])
+    agent.learn(contexts[900:], rewards[900:], arms=arms[900:])
+    assert agent.model.encoder.fourier is None

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from treebandit.core import Candidates, Columns
+from treebandit.errors import SavedFileError
 from treebandit.models.linear_scores import LinearEncoder, folds
 
 COLUMNS = Columns((0, 0, 3))
@@ -156,9 +157,8 @@ def test_an_arm_without_rows_is_known_least():
 
 def test_wide_tables_of_many_arms_share_one_model():
     random = np.random.default_rng(0)
-    rows = Candidates(
-        random.normal(size=(90, 400)).astype(np.float32), np.arange(90) % 30, Columns.numeric(400)
-    )
+    contexts = random.integers(0, 50, size=(90, 8)).astype(np.float32)
+    rows = Candidates(contexts, np.arange(90) % 30, Columns((50,) * 8))
     encoder, _ = fitted(rows, random.random(90))
     scores = [encoder.look_up(rows.contexts[:1], np.array([arm]))[1][0] for arm in range(3)]
     assert scores[0] == scores[1] == scores[2]
@@ -166,10 +166,27 @@ def test_wide_tables_of_many_arms_share_one_model():
 
 def test_features_beyond_the_first_1024_do_no_harm():
     random = np.random.default_rng(0)
-    contexts = random.normal(size=(20, 1100)).astype(np.float32)
-    rows = Candidates(contexts, None, Columns.numeric(1100))
+    contexts = random.integers(0, 50, size=(20, 22)).astype(np.float32)
+    rows = Candidates(contexts, None, Columns((50,) * 22))
     encoder, features = fitted(rows, random.random(20))
     assert features.shape == (20, 1100)
     before = encoder.look_up(contexts[:1], None)[1][0]
     encoder.prepared_update(rows[:1], np.array([5.0]))()
     assert encoder.look_up(contexts[:1], None)[1][0] > before
+
+
+def test_of_many_columns_those_are_kept_that_rewards_go_with():
+    random = np.random.default_rng(0)
+    contexts, arms = random.normal(size=(300, 90)).astype(np.float32), random.integers(0, 2, 300)
+    contexts[::7, 80] = np.nan
+    signs = np.where(arms == 0, 1.0, -1.0)
+    rewards = signs * contexts[:, 3] + random.normal(size=300) + np.nan_to_num(contexts[:, 80])
+    rows = Candidates(contexts, arms, Columns.numeric(90))
+    encoder, features = fitted(rows, rewards)
+    assert features.shape == (300, 1 + 64 + 1)
+    for column in (3, 80):
+        assert any(np.array_equal(contexts[:, column], each, equal_nan=True) for each in features.T)
+    again = LinearEncoder.from_state(encoder.state())
+    np.testing.assert_array_equal(again(contexts, arms), encoder(contexts, arms))
+    with pytest.raises(SavedFileError):
+        LinearEncoder.from_state({**encoder.state(), "kept": np.arange(64) + 50})

@@ -54,6 +54,8 @@ class Bandit(ModelAgent):
     linear_exploration: how much the bonus weighs.
     effects: where arms are too many for a regression each, each has a random effect, which is what it pays beyond what
         its features tell; False, none.
+    fourier: with 16 or more columns of numbers, a third model of smooth functions of all of them is blended in by how
+        well it predicted; False, never.
     boost: the bonus grows with the square of the shortfall where even the best candidate seems to pay less than a
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
         all rounds.
@@ -80,6 +82,7 @@ class Bandit(ModelAgent):
     without_linear: float = 0.5
     linear_exploration: float = 0.5
     effects: bool = True
+    fourier: bool = True
     boost: bool = True
     standardise: bool = True
     seed: int | None = None
@@ -93,7 +96,7 @@ class Bandit(ModelAgent):
             prior_rows=self.prior_rows,
             standardise=self.standardise,
         )
-        for name in ("linear", "blend", "effects", "boost"):
+        for name in ("linear", "blend", "effects", "fourier", "boost"):
             check_flag(name, getattr(self, name))
         check_number("without_linear", self.without_linear, least=0, most=1)
         model = Blend(
@@ -102,6 +105,7 @@ class Bandit(ModelAgent):
             weighted=self.blend,
             without_linear=self.without_linear,
             effects=self.effects,
+            fourier=self.fourier,
         )
         policy = _BonusThompson(self.exploration, self.linear_exploration, self.boost)
         return RandomStart(self.random_rounds, self.random_start), model, policy

@@ -20,6 +20,8 @@ from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
 _MEMORY = 0.999
+#: Smooth functions are given up for good where they have less than this weight after so many rows.
+_LEAST_WEIGHT, _TRIAL = 0.01, 1000
 
 
 class Blend(TreeModel):
@@ -29,6 +31,7 @@ class Blend(TreeModel):
     weighted: w is what would have been best so far, each row predicted before it was learned; False, w = 0.
     without_linear: share of the trees that do not see the linear score.
     effects: arms too many for a regression each have a random effect on top.
+    fourier: where there are many numbers, smooth functions of them (`models/fourier.py`) are blended in likewise.
     """
 
     def __init__(
@@ -39,17 +42,23 @@ class Blend(TreeModel):
         weighted: bool = True,
         without_linear: float = 0.5,
         effects: bool = True,
+        fourier: bool = True,
     ) -> None:
         super().__init__(settings)
         self._without_linear = without_linear
-        self._linear, self._weighted, self._effects = linear, weighted, effects
+        self._linear, self._weighted, self._effects, self._fourier = linear, weighted, effects, fourier
         self.errors = np.zeros(2)
+        self.smooth_errors = np.zeros(2)
 
     @property
     def linear_weight(self) -> float:
         """w, the share of the linear model: Σ (r - f)(z·θ - f) / Σ (z·θ - f)², within [0, 1]."""
-        product, square = self.errors.tolist()
-        return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
+        return _weight(self.errors)
+
+    @property
+    def smooth_weight(self) -> float:
+        """v, the share of smooth functions of many numbers in the scores, found in the same way."""
+        return _weight(self.smooth_errors)
 
     def _fitted_encoder(
         self, rows: Candidates, targets: Floats, random: np.random.Generator
@@ -64,8 +73,10 @@ class Blend(TreeModel):
     def _completed(
         self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
     ) -> None:
-        """Learn the effects of arms too many for a regression each, from what trees and regression leave open."""
+        """Learn smooth functions, and the effects of arms too many for a regression each from what is left open."""
         assert isinstance(encoder, LinearEncoder)
+        if self._fourier and (len(rows) < _TRIAL or self.smooth_weight > _LEAST_WEIGHT):
+            encoder.fit_fourier(rows, targets, np.random.default_rng(len(rows)))
         if rows.arms is None or not (self._effects and encoder.many_arms):
             return
         predicted, w = leaves.estimate(features).mean, self.linear_weight
@@ -91,21 +102,23 @@ class Blend(TreeModel):
         leaves, encoder, features, scores, _ = self._look_up(rows)
         update = leaves.prepared_update(features, targets)
         learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
+        smooth = None if encoder.fourier is None else encoder.smooth_scores(rows)
         w, before, predicted, change = self.linear_weight, self.errors, np.empty(len(targets)), None
+        smooth_before = self.smooth_errors
         if encoder.effects is not None and rows.arms is not None:
             change = encoder.effects.prepared_update(rows.arms, predicted, targets)
 
         def commit() -> None:
             update()
+            # All from what was before, so that this may be repeated.
             if learn is not None:
                 if self._weighted:
-                    # From the errors as they were, so that this may be repeated.
-                    errors = before.copy()
-                    blend_kernels.compare(update.predicted, scores, targets, _MEMORY, errors)
-                    self.errors = errors
+                    self.errors = _compared(before, update.predicted, scores, targets)
                 learn()
+            predicted[:] = update.predicted + w * (scores - update.predicted)
+            if smooth is not None:
+                self.smooth_errors = _compared(smooth_before, predicted, smooth, targets)
             if change is not None:
-                predicted[:] = update.predicted + w * (scores - update.predicted)
                 change()
 
         return commit
@@ -119,6 +132,8 @@ class Blend(TreeModel):
             w = self.linear_weight
             variance = (1.0 - w) ** 2 * variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
             mean = mean + w * (scores - mean)
+        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
+            mean, variance = mean + v * (encoder.smooth_scores(rows) - mean), (1.0 - v) ** 2 * variance
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
             effect, doubt = encoder.effects.estimate(rows.arms, mean)
             mean, variance = mean + effect, variance + doubt
@@ -153,6 +168,10 @@ class Blend(TreeModel):
             samples += w * (scores - samples)
             samples += effects.sample(rows.arms, samples, draws, random, scale=scale)
             w = 0.0
+        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
+            samples += w * (scores - samples)
+            samples += v * (encoder.smooth_scores(rows) - samples)
+            w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
             bonus, rewards = bonus * encoder.bonus, (mean, deviation if boost else 0.0)
@@ -161,9 +180,27 @@ class Blend(TreeModel):
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
-        return {**super().state(history=history), "errors": self.errors}
+        return {
+            **super().state(history=history),
+            "errors": self.errors,
+            "smooth_errors": self.smooth_errors,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         super().restore(state)
         self.errors = schema.array(state, "errors", np.float64, (2,))
+        self.smooth_errors = schema.array(state, "smooth_errors", np.float64, (2,))
+
+
+def _weight(errors: Floats) -> float:
+    """Σ (r - f)(g - f) / Σ (g - f)², within [0, 1]: how much of a prediction g beside f would have been best."""
+    product, square = errors.tolist()
+    return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
+
+
+def _compared(errors: Floats, predicted: Floats, scores: Floats, targets: Floats) -> Floats:
+    """The sums of `_weight` after these rows too."""
+    after = errors.copy()
+    blend_kernels.compare(predicted, scores, targets, _MEMORY, after)
+    return after

@@ -12,6 +12,7 @@ from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
+from treebandit.models.fourier import FourierScores
 from treebandit.models.model import Commit
 from treebandit.models.ridge import Ridge
 
@@ -22,6 +23,10 @@ _MOST_ARMS = 64
 _MOST_NUMBERS = 1 << 22
 #: Linear models see no more features than this, the first ones.
 _MOST_FEATURES = 1024
+#: Trees and regressions see no more columns than this, those that rewards go with most.
+_MOST_COLUMNS = 64
+#: Smooth functions need so many columns of numbers.
+_FEWEST_NUMBERS = 16
 #: A row's score for the trees comes from the rows of the other folds.
 _FOLDS = 5
 
@@ -33,13 +38,25 @@ class LinearEncoder(Encoder):
     rows that come again stay the same (`trees/leaf_cache.py`).
 
     ridge: the regressions; None for an encoder without the score. effects: of arms too many for regressions each.
+    fourier: smooth functions of many numbers; None where there are few.
+    kept: the columns that trees and regressions see; None, all.
     """
 
-    def __init__(self, columns: Columns, arms: Indices | None, *, arm_encoding: ArmEncoding) -> None:
-        few = tuple(count if count <= _MOST_CATEGORIES else 0 for count in columns.categories)
-        shown = Columns(few, columns.names)
+    def __init__(
+        self,
+        columns: Columns,
+        arms: Indices | None,
+        *,
+        arm_encoding: ArmEncoding,
+        kept: Indices | None = None,
+    ) -> None:
+        places = range(len(columns)) if kept is None else kept.tolist()
+        counts = [columns.categories[place] for place in places]
+        few = tuple(count if count <= _MOST_CATEGORIES else 0 for count in counts)
+        shown = Columns(few, tuple(columns.names[place] for place in places) if columns.names else ())
         super().__init__(shown, arms, arm_encoding=arm_encoding, categories="one_hot")
-        self.columns = columns
+        self.columns, self._kept = columns, kept
+        self._numbers = np.flatnonzero(np.array(columns.categories, np.intp) == 0)
         self._layout = (self._spread or OneHot(shown)).layout
         widths = np.cumsum(np.maximum(few, 1))
         self._seen = int(np.searchsorted(widths, _MOST_FEATURES, side="right"))
@@ -50,6 +67,7 @@ class LinearEncoder(Encoder):
         self.many_arms = False
         self.ridge: Ridge | None = None
         self.effects: ArmEffects | None = None
+        self.fourier: FourierScores | None = None
 
     @classmethod
     def fit(
@@ -66,11 +84,12 @@ class LinearEncoder(Encoder):
         The score of such a row is cross-fitted: by regressions that have not seen the row. Leaving out the row alone
         would not do: where contexts repeat, such a score falls as the row's own reward rises, and trees learn that.
         """
-        encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding)
+        kept = screened(rows, rewards) if len(rows.columns) > _MOST_COLUMNS else None
+        encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding, kept=kept)
         arms = 0 if rows.arms is None else len(np.unique(rows.arms))
         encoder.many_arms = arms > _MOST_ARMS
         if not linear:
-            return encoder, Encoder.__call__(encoder, rows.contexts, rows.arms)
+            return encoder, encoder._features(rows.contexts, rows.arms, None)
         encoder.ridge = Ridge()
         wide = arms * encoder._linear_width**2 > _MOST_NUMBERS
         encoder._arms = 0 if encoder.many_arms or wide else arms
@@ -103,9 +122,24 @@ class LinearEncoder(Encoder):
     def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats, Floats]:
         """The features, each row's linear score, (n,), and its leverage z'A⁻¹z, (n,)."""
         if self.ridge is None:
-            return super().__call__(contexts, arms), *np.zeros((2, len(contexts)))
+            return self._features(contexts, arms, None), *np.zeros((2, len(contexts)))
         mean, leverage, _ = self.ridge.predict(self._shown(contexts, arms))
         return self._features(contexts, arms, mean if self.scored else None), mean, leverage
+
+    def fit_fourier(self, rows: Candidates, rewards: Floats, random: np.random.Generator) -> None:
+        """Fit smooth functions to these rows, where there are numbers enough and not too many arms."""
+        if len(self._numbers) >= _FEWEST_NUMBERS and rows.arms is not None and not self.many_arms:
+            contexts = self._only_numbers(rows.contexts)
+            self.fourier = FourierScores.fit(contexts, rows.arms, rewards, random=random)
+
+    def smooth_scores(self, rows: Candidates) -> Floats:
+        """What smooth functions say of each row, (n,)."""
+        assert self.fourier is not None
+        assert rows.arms is not None
+        return self.fourier(self._only_numbers(rows.contexts), rows.arms)
+
+    def _only_numbers(self, contexts: Features) -> Features:
+        return contexts if len(self._numbers) == contexts.shape[1] else contexts.take(self._numbers, axis=1)
 
     def prepared_update(self, rows: Candidates, rewards: Floats) -> Commit:
         """Let rows change the regressions of their arms."""
@@ -117,7 +151,14 @@ class LinearEncoder(Encoder):
         """What tells this encoder from another of the same agent."""
         linear = None if self.ridge is None else {"arms": self._arms, "ridge": self.ridge.state()}
         effects = None if self.effects is None else self.effects.state()
-        return {**super().state(), "linear": linear, "effects": effects}
+        fourier = None if self.fourier is None else self.fourier.state()
+        return {
+            **super().state(),
+            "kept": self._kept,
+            "linear": linear,
+            "effects": effects,
+            "fourier": fourier,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -125,20 +166,30 @@ class LinearEncoder(Encoder):
         columns = Columns(tuple(state["categories"]), tuple(state["names"]))
         hot = state["known"] is not None
         arms = state["known"] if hot else np.zeros(1, np.intp) if state["labels"] else None
-        encoder = cls(columns, arms, arm_encoding="one_hot" if hot else "label")
+        kept = None if schema.value(state, "kept") is None else schema.labels(state, "kept")
+        if kept is not None and not ((kept >= 0) & (kept < len(columns))).all():
+            raise schema.refused("kept", kept, f"some of the columns 0 to {len(columns) - 1}")
+        encoder = cls(columns, arms, arm_encoding="one_hot" if hot else "label", kept=kept)
         if state["linear"]:
             encoder._arms, encoder.ridge = int(state["linear"]["arms"]), Ridge()
             encoder.ridge.restore(state["linear"]["ridge"])
         if (effects := schema.optional(state, "effects")) is not None:
             encoder.effects = ArmEffects.restored(effects)
+        if (fourier := schema.optional(state, "fourier")) is not None:
+            encoder.fourier = FourierScores.restored(fourier, len(encoder._numbers))
         return encoder
 
     def _shown(self, contexts: Features, arms: Indices | None) -> Candidates:
         """Rows as the regressions see them: no arms where all share one model."""
+        contexts = self._visible(contexts)
         seen = contexts if self._seen == contexts.shape[1] else contexts[:, : self._seen]
         return Candidates(seen, arms if self._arms else None, self._linear_columns)
 
+    def _visible(self, contexts: Features) -> Features:
+        return contexts if self._kept is None else contexts.take(self._kept, axis=1)
+
     def _features(self, contexts: Features, arms: Indices | None, scores: Floats | None) -> Features:
+        contexts = self._visible(contexts)
         if scores is None:
             return super().__call__(contexts, arms)
         features = np.empty((len(contexts), self.width + 1), np.float32)
@@ -146,6 +197,24 @@ class LinearEncoder(Encoder):
             self._fill_arms(features, arms)
         blend_kernels.encode(contexts, self._layout, features, self._front, scores)
         return features
+
+
+def screened(rows: Candidates, rewards: Floats) -> Indices:
+    """The columns that rewards go with most, in rising order: by Σ over arms of n · correlation² (Fan and Lv, 2008)."""
+    arms = np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms
+    labels = np.unique(arms)
+    relevance = np.zeros(len(rows.columns))
+    for label in labels if len(labels) <= _MOST_ARMS else [None]:
+        own = slice(None) if label is None else arms == label
+        values, paid = rows.contexts[own].astype(np.float64), rewards[own] - rewards[own].mean()
+        missing = np.isnan(values)
+        mean = np.where(missing, 0.0, values).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
+        centred = np.where(missing, 0.0, values - mean)
+        squares = np.square(centred).sum(axis=0)
+        relevance += np.where(
+            squares > 0.0, (paid @ centred) ** 2 / np.where(squares > 0.0, squares, 1.0), 0.0
+        )
+    return np.sort(np.argsort(-relevance, kind="stable")[:_MOST_COLUMNS])
 
 
 def folds(arms: Indices | None, n: int, random: np.random.Generator) -> Indices:
