@@ -104,8 +104,9 @@ def test_very_many_categories_are_numbers():
     contexts = np.arange(200, dtype=np.float32)[:, None]
     rows = Candidates(contexts, np.zeros(200, np.intp), Columns((200,)))
     _, features = fitted(rows, contexts[:, 0].astype(float))
-    assert features.shape == (200, 3)
-    np.testing.assert_allclose(features[:, 2], contexts[:, 0], atol=1.0)
+    assert features.shape == (200, 4)  # arm, code, statistic, score
+    np.testing.assert_array_equal(features[:, 1], contexts[:, 0])
+    np.testing.assert_allclose(features[:, 3], contexts[:, 0], atol=1.0)
 
 
 def test_constant_and_empty_columns_do_no_harm():

@@ -15,8 +15,9 @@ from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.fourier import FourierScores
 from treebandit.models.model import Commit
 from treebandit.models.ridge import Ridge
+from treebandit.models.target_statistics import TargetStatistics
 
-#: Columns with more categories than this are numbers to trees and linear models alike.
+#: Columns with more categories than this are not one-hot: their codes are numbers, with statistics of rewards beside.
 _MOST_CATEGORIES = 64
 #: With more arms than this, or matrices of more numbers in all, one linear model serves all arms.
 _MOST_ARMS = 64
@@ -39,7 +40,8 @@ class LinearEncoder(Encoder):
 
     ridge: the regressions; None for an encoder without the score. effects: of arms too many for regressions each.
     fourier: smooth functions of many numbers; None where there are few.
-    kept: the columns that trees and regressions see; None, all.
+    kept: the columns that trees and regressions see; None, all. Of a column with more than 64 categories they see the
+        code, and behind all others what rows of the category paid with the arm.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class LinearEncoder(Encoder):
     ) -> None:
         places = range(len(columns)) if kept is None else kept.tolist()
         counts = [columns.categories[place] for place in places]
-        few = tuple(count if count <= _MOST_CATEGORIES else 0 for count in counts)
-        shown = Columns(few, tuple(columns.names[place] for place in places) if columns.names else ())
+        self._large = np.flatnonzero(np.array(columns.categories, np.intp) > _MOST_CATEGORIES)
+        few = tuple(count if count <= _MOST_CATEGORIES else 0 for count in counts) + (0,) * len(self._large)
+        shown = Columns(few)
         super().__init__(shown, arms, arm_encoding=arm_encoding, categories="one_hot")
         self.columns, self._kept = columns, kept
         self._numbers = np.flatnonzero(np.array(columns.categories, np.intp) == 0)
@@ -68,6 +71,7 @@ class LinearEncoder(Encoder):
         self.ridge: Ridge | None = None
         self.effects: ArmEffects | None = None
         self.fourier: FourierScores | None = None
+        self._statistics: TargetStatistics | None = None
 
     @classmethod
     def fit(
@@ -88,17 +92,31 @@ class LinearEncoder(Encoder):
         encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding, kept=kept)
         arms = 0 if rows.arms is None else len(np.unique(rows.arms))
         encoder.many_arms = arms > _MOST_ARMS
+        visible = encoder._fitted_statistics(rows, rewards, random)
         if not linear:
-            return encoder, encoder._features(rows.contexts, rows.arms, None)
+            return encoder, encoder._features(visible, rows.arms, None)
         encoder.ridge = Ridge()
         wide = arms * encoder._linear_width**2 > _MOST_NUMBERS
         encoder._arms = 0 if encoder.many_arms or wide else arms
-        shown = encoder._shown(rows.contexts, rows.arms)
+        shown = encoder._shown(visible, rows.arms)
         encoder.ridge.learn(shown, rewards)
         scores = None
         if encoder.scored:
             scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
-        return encoder, encoder._features(rows.contexts, rows.arms, scores)
+        return encoder, encoder._features(visible, rows.arms, scores)
+
+    def _fitted_statistics(self, rows: Candidates, rewards: Floats, random: np.random.Generator) -> Features:
+        """Learn what categories of large columns pay; what trees and regressions see of the rows, cross-fitted."""
+        if not len(self._large):
+            return self._visible(rows.contexts, rows.arms)
+        arms = np.zeros(len(rows), np.intp) if rows.arms is None or self.many_arms else rows.arms
+        self._statistics, own = TargetStatistics.fit(
+            Candidates(rows.contexts, arms, rows.columns),
+            rewards,
+            places=self._large,
+            folds=folds(arms, len(rows), random),
+        )
+        return self._visible(rows.contexts, rows.arms, own)
 
     @property
     def scored(self) -> bool:
@@ -121,10 +139,11 @@ class LinearEncoder(Encoder):
 
     def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats, Floats]:
         """The features, each row's linear score, (n,), and its leverage z'A⁻¹z, (n,)."""
+        visible = self._visible(contexts, arms)
         if self.ridge is None:
-            return self._features(contexts, arms, None), *np.zeros((2, len(contexts)))
-        mean, leverage, _ = self.ridge.predict(self._shown(contexts, arms))
-        return self._features(contexts, arms, mean if self.scored else None), mean, leverage
+            return self._features(visible, arms, None), *np.zeros((2, len(contexts)))
+        mean, leverage, _ = self.ridge.predict(self._shown(visible, arms))
+        return self._features(visible, arms, mean if self.scored else None), mean, leverage
 
     def fit_fourier(self, rows: Candidates, rewards: Floats, random: np.random.Generator) -> None:
         """Fit smooth functions to these rows, where there are numbers enough and not too many arms."""
@@ -144,7 +163,7 @@ class LinearEncoder(Encoder):
     def prepared_update(self, rows: Candidates, rewards: Floats) -> Commit:
         """Let rows change the regressions of their arms."""
         assert self.ridge is not None
-        shown = self._shown(rows.contexts, rows.arms)
+        shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
         return self.ridge.prepared(shown, rewards, t=0, random=np.random.default_rng(0))
 
     def state(self) -> dict[str, Any]:
@@ -152,12 +171,15 @@ class LinearEncoder(Encoder):
         linear = None if self.ridge is None else {"arms": self._arms, "ridge": self.ridge.state()}
         effects = None if self.effects is None else self.effects.state()
         fourier = None if self.fourier is None else self.fourier.state()
+        statistics = None if self._statistics is None else self._statistics.state()
         return {
             **super().state(),
             "kept": self._kept,
+            "many_arms": self.many_arms,
             "linear": linear,
             "effects": effects,
             "fourier": fourier,
+            "statistics": statistics,
         }
 
     @classmethod
@@ -175,21 +197,29 @@ class LinearEncoder(Encoder):
             encoder.ridge.restore(state["linear"]["ridge"])
         if (effects := schema.optional(state, "effects")) is not None:
             encoder.effects = ArmEffects.restored(effects)
+        encoder.many_arms = schema.flag(state, "many_arms")
+        if len(encoder._large):
+            saved = schema.part(state, "statistics")
+            encoder._statistics = TargetStatistics.restored(saved, columns, encoder._large)
         if (fourier := schema.optional(state, "fourier")) is not None:
             encoder.fourier = FourierScores.restored(fourier, len(encoder._numbers))
         return encoder
 
     def _shown(self, contexts: Features, arms: Indices | None) -> Candidates:
         """Rows as the regressions see them: no arms where all share one model."""
-        contexts = self._visible(contexts)
         seen = contexts if self._seen == contexts.shape[1] else contexts[:, : self._seen]
         return Candidates(seen, arms if self._arms else None, self._linear_columns)
 
-    def _visible(self, contexts: Features) -> Features:
-        return contexts if self._kept is None else contexts.take(self._kept, axis=1)
+    def _visible(self, contexts: Features, arms: Indices | None, own: Features | None = None) -> Features:
+        """The columns that trees and regressions see; `own` statistics of large ones behind them, else as learned."""
+        seen = contexts if self._kept is None else contexts.take(self._kept, axis=1)
+        if self._statistics is None:
+            return seen
+        if own is None:
+            own = self._statistics(contexts, None if self.many_arms else arms)
+        return np.hstack([seen[:, : len(self.columns)], own])
 
     def _features(self, contexts: Features, arms: Indices | None, scores: Floats | None) -> Features:
-        contexts = self._visible(contexts)
         if scores is None:
             return super().__call__(contexts, arms)
         features = np.empty((len(contexts), self.width + 1), np.float32)
