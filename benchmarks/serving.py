@@ -1,9 +1,10 @@
 """The decision service under load, as ratios to a bare endpoint of the same framework that does one durable insert.
 
-python benchmarks/serving.py [--seconds 10] [--rows 100000] [--memory 1000000]
+python benchmarks/serving.py [--seconds 20] [--rows 100000] [--memory 1000000]
 
 One worker, SQLite, 10 arms, 20 features. The bare endpoint reads a body of the same size, inserts one row and commits
-it to disk; both sides have as many clients. Ratios are of CPU time per request and of wall time, measured in one run.
+it to disk; both sides have as many clients. Ratios are of CPU time per request and of wall time, measured in one run:
+both sides have their turns one after the other, so that what else the machine does meets both.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from random import Random
 
 import httpx
 
@@ -25,6 +27,8 @@ from service.faults import Process, free_port, make_bandit
 from service.load import Load
 
 ARMS, FEATURES = 10, 20
+#: How often both sides of a ratio have their turn.
+TURNS = 5
 BARE = """
 import sqlite3, sys, uvicorn
 from starlette.applications import Starlette
@@ -88,8 +92,8 @@ class Paced(Load):
         id = f"{self.prefix}-{number}"
         context = {f"x{n}": self.random.gauss(0, 1) for n in range(self.features)}
         body = {"id": id, "context": context, "arms": [f"arm{n}" for n in range(self.arms)]}
-        told = await self._sent(http, self.urls[0], f"/v1/bandits/{self.bandit}/decisions", body)
-        if told is not None:
+        reply = await self._sent(http, self.urls[0], f"/v1/bandits/{self.bandit}/decisions", body)
+        if reply is not None:
             path = f"/v1/bandits/{self.bandit}/decisions/{id}/reward"
             await self._sent(http, self.urls[0], path, {"value": context["x0"]})
 
@@ -109,39 +113,82 @@ def quantile(values, share):
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000 if ordered else float("nan")
 
 
-def closed(load, pid, seconds):
-    before = cpu(pid)
-    asyncio.run(load.run(seconds))
-    return {
-        "per second": len(load.latencies) / seconds,
-        "cpu ms": 1000 * (cpu(pid) - before) / max(len(load.latencies), 1),
-        "p50 ms": quantile(load.latencies, 0.5),
-        "p99 ms": quantile(load.latencies, 0.99),
-    }
+class Side:
+    """One of two servers that are compared. CPU is what requests take beyond what it takes to be idle."""
+
+    def __init__(self, process, loads):
+        self.pid, self.loads, self.used, self.latencies = process.pid, loads, 0.0, []
+        before = cpu(self.pid)
+        time.sleep(5.0)
+        self.idle = (cpu(self.pid) - before) / 5.0
+
+    def turn(self, number, seconds):
+        before, started = cpu(self.pid), time.monotonic()
+        asyncio.run(self.loads[number].run(seconds))
+        self.used += cpu(self.pid) - before - self.idle * (time.monotonic() - started)
+        self.latencies += self.loads[number].latencies
+
+    def told(self, seconds):
+        return {
+            "requests": len(self.latencies),
+            "per second": len(self.latencies) / seconds,
+            "cpu ms": 1000 * self.used / max(len(self.latencies), 1),
+            "idle cpu ms per second": 1000 * self.idle,
+            "p50 ms": quantile(self.latencies, 0.5),
+            "p99 ms": quantile(self.latencies, 0.99),
+        }
 
 
 def ratios(folder, seconds, clients):
+    """Clients that wait for their answers. The model has learned 2,000 rows, and learning is paused."""
     bare = Bare(folder)
     service = Process(f"sqlite:///{folder}/store.db", log=folder / "log")
     try:
         bare.wait_ready()
         service.wait_ready("/health/ready")
         make_bandit(service.url, wait=600)
-        closed(Load([service.url], clients, ARMS, FEATURES), service.process.pid, 3)
-        time.sleep(2.0)
-        plain = closed(Inserts([bare.url], clients, ARMS, FEATURES), bare.process.pid, seconds)
-        ours = closed(Load([service.url], clients, ARMS, FEATURES, seed=1), service.process.pid, seconds)
+        taught(service.url, 2000)
+        sides = [
+            Side(server.process, [kind([server.url], clients, ARMS, FEATURES, seed=n) for n in range(TURNS)])
+            for server, kind in ((bare, Inserts), (service, Load))
+        ]
+        for number in range(TURNS):
+            for side in sides:
+                side.turn(number, seconds / TURNS)
+        plain, ours = (side.told(seconds) for side in sides)
     finally:
         bare.stop()
         service.stop()
-    pair = {"wall": 2 / ours["per second"], "cpu": 2 * ours["cpu ms"]}
     return {
         "clients": clients,
         "bare": plain,
         "service": ours,
-        "decide + reward / insert, wall": pair["wall"] * plain["per second"],
-        "decide + reward / insert, cpu": pair["cpu"] / plain["cpu ms"],
+        "decide + reward / insert, wall": 2 * plain["per second"] / ours["per second"],
+        "decide + reward / insert, cpu": 2 * ours["cpu ms"] / plain["cpu ms"],
     }
+
+
+def taught(url, rows):
+    """Let the bandit learn so many rows, then nothing more."""
+    random = Random(0)
+    names = [f"arm{n}" for n in range(ARMS)]
+    path = f"{url}/v1/bandits/shop"
+    with httpx.Client(timeout=120) as http:
+        for start in range(0, rows, 500):
+            contexts = [{f"x{n}": random.gauss(0, 1) for n in range(FEATURES)} for _ in range(500)]
+            asked = [
+                {"id": f"t{start + n}", "context": each, "arms": names} for n, each in enumerate(contexts)
+            ]
+            http.post(f"{path}/decisions:batch", json={"decisions": asked}).raise_for_status()
+            rewards = [{"id": f"t{start + n}", "value": each["x0"]} for n, each in enumerate(contexts)]
+            lines = "".join(json.dumps(each) + "\n" for each in rewards)
+            http.post(f"{path}/rewards", content=lines).raise_for_status()
+        while (
+            max((v["rows"] for v in http.get(f"{path}/model/versions").json()["versions"]), default=0) < rows
+        ):
+            time.sleep(0.5)
+        http.patch(path, json={"learning": False}).raise_for_status()
+        time.sleep(3.0)
 
 
 def loads(folder, seconds, rates):
@@ -194,67 +241,72 @@ def rebuild(folder, rows, seconds):
         models.upload(store, bandit.id, models.saved_bytes(agent))
         while store.bandit("shop").version == 0:
             time.sleep(0.1)
-        httpx.patch(f"{service.url}/v1/bandits/shop", json={"learning": False}, timeout=30).raise_for_status()
-        time.sleep(3.0)
-        still = Paced([service.url], 1, ARMS, FEATURES, seed=5)
-        asyncio.run(still.paced(20, seconds))
-        httpx.patch(f"{service.url}/v1/bandits/shop", json={"learning": True}, timeout=30).raise_for_status()
-        during = Paced([service.url], 1, ARMS, FEATURES, seed=6)
-        asyncio.run(during.paced(20, seconds))
+        still, during = [], []
+        for turn in range(TURNS):
+            for learning, latencies in ((False, still), (True, during)):
+                path = f"{service.url}/v1/bandits/shop"
+                httpx.patch(path, json={"learning": learning}, timeout=60).raise_for_status()
+                # What was decided before is learned: after that, nothing, or a rebuild every 50 rewards.
+                time.sleep(3.0)
+                load = Paced([service.url], 1, ARMS, FEATURES, seed=2 * turn + learning)
+                asyncio.run(load.paced(20, seconds / TURNS))
+                latencies += load.latencies
+        versions = httpx.get(f"{service.url}/v1/bandits/shop/model/versions", timeout=60).json()["versions"]
         store.close()
     finally:
         service.stop()
     return {
         "rows": rows,
-        "p99 ms without": quantile(still.latencies, 0.99),
-        "p99 ms with rebuilds": quantile(during.latencies, 0.99),
-        "ratio": quantile(during.latencies, 0.99) / quantile(still.latencies, 0.99),
+        "rebuilds": sum(each.get("rebuilds", 0) for each in versions),
+        "seconds of a rebuild": max(each.get("rebuild_seconds", 0.0) for each in versions),
+        "p50 ms": [quantile(still, 0.5), quantile(during, 0.5)],
+        "p99 ms": [quantile(still, 0.99), quantile(during, 0.99)],
+        "ratio of p99": quantile(during, 0.99) / quantile(still, 0.99),
     }
 
 
 def grown(folder, decisions):
-    """Memory of the service and of its learner after so many decisions."""
+    """Memory of the service and of its learner, at every tenth of so many decisions with their rewards."""
     service = Process(f"sqlite:///{folder}/memory.db", log=folder / "log")
+    arms = [f"arm{n}" for n in range(ARMS)]
     try:
         service.wait_ready("/health/ready")
         make_bandit(service.url, wait=600)
-        before = memory(service.process.pid)
-        arms = [f"arm{n}" for n in range(ARMS)]
+        path = f"{service.url}/v1/bandits/shop"
         with httpx.Client(timeout=120) as http:
-            for start in range(0, decisions, 500):
+            for start in range(0, decisions + 500, 500):
+                if start % (decisions // 10) == 0:
+                    learner = service.learner_pid()
+                    state = {"decisions": start, "service MB": memory(service.process.pid)}
+                    print(
+                        json.dumps({**state, "learner MB": memory(learner) if learner else None}), flush=True
+                    )
                 asked = [{"id": f"m{start + n}", "context": {"x": n / 500}, "arms": arms} for n in range(500)]
-                path = f"{service.url}/v1/bandits/shop"
                 http.post(f"{path}/decisions:batch", json={"decisions": asked}).raise_for_status()
                 lines = "".join(f'{{"id": "m{start + n}", "value": {n / 500}}}\n' for n in range(500))
                 http.post(f"{path}/rewards", content=lines).raise_for_status()
-        learner = service.learner_pid()
-        return {
-            "decisions": decisions,
-            "service MB before": before,
-            "service MB after": memory(service.process.pid),
-            "learner MB": memory(learner) if learner else None,
-        }
     finally:
         service.stop()
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--memory", type=int, default=0)
+    parser.add_argument("--clients", type=int, nargs="*", default=[1, 16])
     parser.add_argument("--rates", type=int, nargs="*", default=[100, 300, 600, 1000])
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="treebandit-bench-") as name:
         folder = Path(name)
-        for clients in (1, 16):
+        for clients in given.clients:
             (folder / str(clients)).mkdir()
             print(json.dumps(ratios(folder / str(clients), given.seconds, clients), indent=1), flush=True)
         loads(folder, given.seconds, given.rates)
         if given.rows:
             print(json.dumps(rebuild(folder, given.rows, given.seconds), indent=1), flush=True)
         if given.memory:
-            print(json.dumps(grown(folder, given.memory), indent=1), flush=True)
+            grown(folder, given.memory)
 
 
 if __name__ == "__main__":

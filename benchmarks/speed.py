@@ -1,13 +1,13 @@
-"""Speed as ratios measured in one run: `make bench`, or `python benchmarks/speed.py --write docs/results/speed.md`.
+"""Speed, most of it as ratios measured in one run: `make bench`, or `python benchmarks/speed.py --only PART`.
 
-Each line times the two things it compares in turns and takes the best of several turns, because machines are noisy.
+Each line times the two things it compares in turns and takes the best of several turns, because machines are noisy; all
+times but those of new processes are CPU seconds of the one thread, so that other work on the machine counts little.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -27,19 +27,19 @@ from treebandit.trees import leaf_cache
 
 
 def best(call, repeats, turns=7):
-    """Seconds of one call."""
+    """CPU seconds of one call."""
     call()
     times = []
     for _ in range(turns):
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(repeats):
             call()
-        times.append((time.perf_counter() - started) / repeats)
+        times.append((time.process_time() - started) / repeats)
     return min(times)
 
 
 def in_turns(ours, theirs, repeats, turns=9):
-    """Best seconds of both, measured turn by turn."""
+    """Best CPU seconds of both, measured turn by turn."""
     ours(), theirs()
     pairs = [(best(ours, repeats, 1), best(theirs, max(repeats // 20, 1), 1)) for _ in range(turns)]
     return min(a for a, _ in pairs), min(b for _, b in pairs)
@@ -150,9 +150,9 @@ def rebuilding():
 
     features, targets = problem(10_000)
     parameters = {"max_depth": 10, "min_child_weight": 2, "nthread": 1}
-    started = time.perf_counter()
+    started = time.process_time()
     booster = xgboost.train(parameters, xgboost.DMatrix(features, targets), 100)
-    fit = time.perf_counter() - started
+    fit = time.process_time() - started
     forest = read_booster(booster, 0.3)
     flatten = best(lambda: read_booster(booster, 0.3), 3)
     measure = best(lambda: LeafStatistics.measure(forest, features, targets), 3)
@@ -201,6 +201,32 @@ def whole_run():
         )
 
 
+def linear():
+    """LinUCB on 20 columns of 40 categories each, which are 800 one-hot columns, as categories and as 0 and 1."""
+    from treebandit import LinUCB
+
+    random, arms, rounds = np.random.default_rng(0), np.arange(8), 10_000
+    codes = random.integers(0, 40, (rounds, 20))
+    ones = np.zeros((rounds, 800), np.float32)
+    ones[np.arange(rounds)[:, None], 40 * np.arange(20) + codes] = 1.0
+    means = ones @ random.normal(size=(800, 8)) / np.sqrt(20)
+    tables = {
+        "categories": (codes.astype(np.float32), Columns((40,) * 20)),
+        "0/1": (ones, Columns.numeric(800)),
+    }
+    for name, (rows, columns) in tables.items():
+        agent, started = LinUCB(seed=0), time.process_time()
+        for row, mean in zip(rows, means, strict=True):
+            offered = Candidates(np.repeat(row[None], 8, axis=0), arms, columns)
+            chosen = agent.choose(offered)
+            agent.learn(offered[chosen], mean[chosen] + 0.3 * random.standard_normal(1))
+        yield (
+            f"10,000 rounds of LinUCB, 8 arms, 800 one-hot columns given as {name}, CPU s",
+            f"{time.process_time() - started:.1f}",
+            "at most 15",
+        )
+
+
 def memory():
     """Bytes of the history over bytes of the rows and rewards in it."""
     history, row = (
@@ -209,7 +235,7 @@ def memory():
     )
     worst = 0.0
     for n in range(1, 20_001):
-        history.append(row, np.ones(1))
+        history = history.appended(row, np.ones(1))
         if n >= 200:
             worst = max(worst, history.nbytes / (n * 15 * 4))
     yield (
@@ -310,7 +336,7 @@ def navigation_runs():
     environment, agent = Navigation.instance("navigation-1", seed=0), driver(XGBoostTrees())
     seconds = cpu_seconds(agent, environment, 2000)
     yield (
-        f"2,000 rounds of TEUCB-XGBoost, {len(agent._history):,} observed edges, CPU s",
+        f"2,000 rounds of TEUCB-XGBoost, {len(agent.model.history):,} observed edges, CPU s",
         f"{seconds:.0f}",
         "under 300",
     )
@@ -334,7 +360,7 @@ def navigation_runs():
     )
 
 
-PARTS = (scoring, decisions, default_agent, rebuilding, whole_run, memory, starting)
+PARTS = (scoring, decisions, default_agent, rebuilding, whole_run, linear, memory, starting)
 #: Asked for by name only.
 LONG = (default_agent_long,)
 #: These need the folder that TREEBANDIT_ROADS names.
@@ -343,7 +369,6 @@ ON_ROADS = (navigation_rounds, navigation_runs)
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="also write the table to this Markdown file")
     parser.add_argument(
         "--only", help="one part, by the name of its function: scoring, navigation_rounds ..."
     )
@@ -351,27 +376,10 @@ def main():
     parts = [*PARTS, *(ON_ROADS if os.environ.get("TREEBANDIT_ROADS") else ())]
     if arguments.only:
         parts = [part for part in (*PARTS, *LONG, *ON_ROADS) if part.__name__ == arguments.only]
-    lines = ["| what | measured | limit |", "| --- | --- | --- |"]
-    print("\n".join(lines))
+    print("| what | measured | limit |", "| --- | --- | --- |", sep="\n")
     for part in parts:
         for what, measured, limit in part():
-            lines.append(f"| {what} | {measured} | {limit} |")
-            print(lines[-1], flush=True)
-    if arguments.write:
-        import numba
-        import xgboost
-
-        head = [
-            "# Speed",
-            "",
-            "Measured by `make bench` (`python benchmarks/speed.py --write docs/results/speed.md`), one thread. "
-            "Believe ratios more than times: the machine was shared.",
-            "",
-            f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, "
-            f"numba {numba.__version__}, XGBoost {xgboost.__version__}.",
-            "",
-        ]
-        arguments.write.write_text("\n".join([*head, *lines, ""]))
+            print(f"| {what} | {measured} | {limit} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def truth(features):
 
 
 def compare(learner, *, rows, noise, repeats=30):
-    """Standard deviation told by the leaves, and that of the predictions of models grown on new data."""
+    """Standard deviation by the leaf statistics, and that of the predictions of models grown on new data."""
     probe = np.random.default_rng(99).uniform(-1, 1, (50, 5)).astype(np.float32)
     estimates = []
     for seed in range(repeats):
@@ -30,18 +30,20 @@ def compare(learner, *, rows, noise, repeats=30):
         targets = truth(features) + noise * random.standard_normal(rows)
         forest = learner.fit(features, targets, seed=seed)
         estimates.append(LeafStatistics.measure(forest, features, targets).estimate(probe))
-    told = np.mean([estimate.variance for estimate in estimates])
+    estimated = np.mean([estimate.variance for estimate in estimates])
     true = np.var([estimate.mean for estimate in estimates], axis=0, ddof=1).mean()
-    return np.sqrt(told), np.sqrt(true)
+    return np.sqrt(estimated), np.sqrt(true)
 
 
 def main():
-    print("| trees | rows | noise σ | told | true | told / true, as variances |")
+    print("| trees | rows | noise σ | estimated | true | estimated / true, as variances |")
     print("| --- | --- | --- | --- | --- | --- |")
     for rows, noise in ((20, 0.5), (100, 0.5), (1000, 0.5)):
         for name, learner in LEARNERS.items():
-            told, true = compare(learner, rows=rows, noise=noise)
-            print(f"| {name} | {rows} | {noise} | {told:.3f} | {true:.3f} | {(told / true) ** 2:.2f} |")
+            estimated, true = compare(learner, rows=rows, noise=noise)
+            print(
+                f"| {name} | {rows} | {noise} | {estimated:.3f} | {true:.3f} | {(estimated / true) ** 2:.2f} |"
+            )
 
 
 if __name__ == "__main__":

@@ -29,11 +29,13 @@ extensions = [
     "api_pages",
     "docstrings",
     "repository_links",
+    "unbroken_numbers",
 ]
 exclude_patterns = ["_build", "_templates", "**/README.*", "gallery/*.py", "gallery/*.ipynb"]
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 default_role = "py:obj"
+highlight_language = "none"  # of blocks that name none: commands, formulas, tables of text
 show_warning_types = True
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -76,7 +78,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "get-started": [], "paper": []}
 html_context = {"default_mode": "auto"}
 htmlhelp_basename = "treebandit"
 

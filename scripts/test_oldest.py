@@ -16,12 +16,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".venv-oldest"
-EXTRAS = ("sklearn", "xgboost-cpu", "lightgbm", "experiments", "cluster", "dev")
-#: Tests that hold for the pinned versions only: exact choices, printed help, and a browser's pictures of charts.
+EXTRAS = ("sklearn", "xgboost-cpu", "lightgbm", "experiments", "evaluation", "service", "cluster", "dev")
+#: Tests that hold for the pinned versions only: exact choices, printed help and numbers, pictures of charts.
 PINNED = (
     "tests/test_golden.py",
     "tests/golden",
     "tests/test_docs.py",
+    "tests/test_evaluation_docs.py",
     "tests/reports/test_page.py",
     "tests/models/test_network.py",
 )

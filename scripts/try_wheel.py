@@ -1,14 +1,15 @@
-"""Install the built wheel into an empty environment, and decide, learn, save and load there.
+"""Install the built wheel into an empty environment; decide, learn, save and load there, as the README does first.
 
 python scripts/try_wheel.py dist
 
-The environment has what `pip install` of the wheel alone brings. The program runs without a home folder that can be
-written, and with site-packages that cannot.
+The environment has what `pip install` of the wheel alone brings. The program runs as a user who may write neither
+site-packages nor a home folder, and without a network.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,12 @@ import venv
 from pathlib import Path
 
 PROGRAM = """
-import sys, tempfile
+import socket, sys, tempfile
+
+def refuse(*_):
+    raise AssertionError("the network was asked for")
+
+socket.socket.connect = socket.getaddrinfo = refuse
 from pathlib import Path
 import numpy as np
 import treebandit
@@ -57,7 +63,20 @@ def main(folder: str) -> None:
         hidden = {"PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV"}
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         environment |= {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent"}
-        subprocess.run([python, "-c", PROGRAM], check=True, cwd=scratch, env=environment)
+        work = Path(scratch) / "work"  # the one folder that may be written: the README saves into it
+        work.mkdir()
+        work.chmod(0o777)
+        Path(scratch).chmod(0o755)
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+        program = PROGRAM + first_block(constraints.with_name("README.md"))
+        subprocess.run([python, "-c", program], check=True, cwd=work, env=environment, **nobody)
+
+
+def first_block(readme: Path) -> str:
+    """The README's first minute."""
+    found = re.search(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return found[1]
 
 
 if __name__ == "__main__":

@@ -25,11 +25,15 @@ SMALL = {"n_trees": 10, "max_depth": 4}
 
 EVERY = {
     "Bandit": lambda seed=0: Bandit(HistogramForest(**SMALL, bootstrap=False, subsample=0.8), seed=seed),
+    "Bandit-auto": lambda seed=0: Bandit(
+        HistogramForest(**SMALL, bootstrap=False, subsample=0.8), memory="auto", seed=seed
+    ),
     "TEUCB-XGBoost": lambda seed=0: TEUCB(XGBoostTrees(**SMALL), random_rounds=2, seed=seed),
     "TETS-RF": lambda seed=0: TETS(RandomForestTrees(**SMALL), random_rounds=2, seed=seed),
     "TETS-LightGBM": lambda seed=0: TETS(LightGBMTrees(**SMALL), random_rounds=2, seed=seed),
     "TETS-leaves": lambda seed=0: TETS(HistogramForest(**SMALL), sampling="leaves", seed=seed),
     "LinUCB": lambda seed=0: LinUCB(seed=seed),
+    "LinUCB-newest": lambda seed=0: LinUCB(memory=100, seed=seed),
     "LinUCB-shared": lambda seed=0: LinUCB(shared=True, seed=seed),
     "LinTS": lambda seed=0: LinTS(seed=seed),
     "LinTS-shared": lambda seed=0: LinTS(shared=True, seed=seed),

@@ -14,6 +14,11 @@ def fingerprint(agent):
     return repr_of(agent._whole_state())
 
 
+def inputs_of(agent):
+    """What an agent remembers of its inputs: `columns` as [categories, names], `labels` of arms."""
+    return fingerprint(agent)["inputs"]
+
+
 def repr_of(value):
     if isinstance(value, dict):
         return {key: repr_of(member) for key, member in value.items() if key != "rebuild_seconds"}

@@ -13,6 +13,7 @@ import toys
 
 from treebandit import __version__
 from treebandit.experiments.records import load_plan, load_runs
+from treebandit.reports import write_run_table
 
 STUDY = """
 rounds = 60
@@ -64,14 +65,14 @@ def test_run_report_and_rerun_of_what_failed(study, tmp_path):
     assert whole.returncode == 0
     assert "8 of 8 runs are finished" in whole.stdout
     assert load_plan(into).height == 8
-    told = json.loads(treebandit("report", into, "--json").stdout)
-    assert {(row["agent"], row["environment"], row["rounds"], row["seeds"]) for row in told} == {
+    output = json.loads(treebandit("report", into, "--json").stdout)
+    assert {(row["agent"], row["environment"], row["rounds"], row["seeds"]) for row in output} == {
         (agent, environment, 60, 2) for environment in ("late", "mushroom") for agent in ("Means", "Other")
     }
-    assert len(told) == 4
-    assert {"regret_mean", "regret_sd", "cpu_seconds_mean"} <= set(told[0])
+    assert len(output) == 4
+    assert {"regret_mean", "regret_sd", "cpu_seconds_mean"} <= set(output[0])
     runs = load_runs(into)
-    for row in told:
+    for row in output:
         same = runs.filter(agent=row["agent"], environment=row["environment"])
         assert row["regret_mean"] == pytest.approx(same["final_regret"].mean())
 
@@ -84,9 +85,9 @@ def test_an_interrupt_says_how_to_go_on(study, tmp_path):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    told, _ = process.communicate()
+    output, _ = process.communicate()
     assert process.returncode == 130
-    assert "the same command goes on" in told
+    assert "the same command goes on" in output
     assert not list((tmp_path / "into").glob(".leases/*"))
 
 
@@ -105,8 +106,8 @@ def test_a_study_that_varies_a_parameter(study, tmp_path):
         '[vary]\nparameter = "environment.batch"\nvalues = [1, 10]\n'
     )
     assert treebandit("run", study, "--into", tmp_path / "into").returncode == 0
-    told = json.loads(treebandit("report", tmp_path / "into", "--json").stdout)
-    assert [(row["varied"], row["value"]) for row in told] == [
+    output = json.loads(treebandit("report", tmp_path / "into", "--json").stdout)
+    assert [(row["varied"], row["value"]) for row in output] == [
         ("environment.batch", "1"),
         ("environment.batch", "10"),
     ]
@@ -197,11 +198,11 @@ def test_runs_of_an_edited_agent_are_stale_until_they_are_played_again(study, tm
     )
     regret = load_runs(into)["final_regret"].sum()
     for command in (("run", study, "--into", into, *only), ("report", into)):
-        told = treebandit(*command).stdout
-        assert "2 of 2 runs are stale, made by other code (toys has changed: 2)" in " ".join(told.split())
-    told = treebandit("report", into, "--json")
-    assert "2 of 2 runs are stale" in told.stderr
-    assert len(json.loads(told.stdout)) == 2
+        output = treebandit(*command).stdout
+        assert "2 of 2 runs are stale, made by other code (toys has changed: 2)" in " ".join(output.split())
+    output = treebandit("report", into, "--json")
+    assert "2 of 2 runs are stale" in output.stderr
+    assert len(json.loads(output.stdout)) == 2
     again = treebandit("run", study, "--into", into, *only, "--again")
     assert again.returncode == 0
     assert "stale" not in again.stdout
@@ -209,14 +210,26 @@ def test_runs_of_an_edited_agent_are_stale_until_they_are_played_again(study, tm
     assert treebandit("run", study, "--into", into, *only, "--again").stdout.count("seed 0") == 0
 
 
+def test_runs_of_a_table_are_not_played_again(study, tmp_path):
+    table, only = tmp_path / "runs.csv", ("--only-agent", "Means", "--only-environment", "late")
+    treebandit("run", study, "--into", tmp_path / "a", *only, "--seeds", 1)
+    write_run_table(tmp_path / "a", table)
+    rest = treebandit("run", study, "--into", tmp_path / "b", *only, "--seeds", 2, "--played", table)
+    assert rest.returncode == 0
+    assert load_runs(tmp_path / "b")["seed"].to_list() == [1]
+    none = treebandit("run", study, "--into", tmp_path / "c", *only, "--seeds", 1, "--played", table)
+    assert none.returncode != 0
+    assert "has all 1 runs" in none.stderr
+
+
 def test_a_damaged_record_is_told_and_played_again(study, tmp_path):
     into, only = tmp_path / "into", ("--only-agent", "Means", "--only-environment", "late", "--seeds", 1)
     treebandit("run", study, "--into", into, *only)
     (path,) = into.glob("*.parquet")
     path.write_bytes(path.read_bytes()[:-9])
-    told = treebandit("report", into)
-    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
-    assert "cannot be read (its checksum does not match); run the study again" in told.stderr
+    output = treebandit("report", into)
+    assert (output.returncode, output.stderr.count("\n")) == (2, 1)
+    assert "cannot be read (its checksum does not match); run the study again" in output.stderr
     again = treebandit("run", study, "--into", into, *only)
     assert again.returncode == 0
     assert "damaged record, played again: Means on late, seed 0" in again.stdout

@@ -28,12 +28,12 @@ class Listener(event.Listener):
     def on_end(self, happened): pass
 
 event.register("numba:compile", Listener())
-with warnings.catch_warnings(record=True) as told:
+with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     from kernel import double
     for value in map(eval, sys.argv[1:]):
         assert double(value) == value + value
-print(len(compiled), len(told), *(str(each.message) for each in told))
+print(len(compiled), len(warned), *(str(each.message) for each in warned))
 """
 
 
@@ -80,8 +80,8 @@ def run(code, folder, *arguments, **environment):
 
 def test_where_nothing_can_be_written_it_is_compiled_in_memory_and_said_once(folder):
     lock(folder)
-    compiled, told, *words = run(USE, folder, "1", "1.5").split()
-    assert (compiled, told) == ("2", "1")
+    compiled, warned, *words = run(USE, folder, "1", "1.5").split()
+    assert (compiled, warned) == ("2", "1")
     assert "NUMBA_CACHE_DIR" in words
     assert "warm-up`" in words
 

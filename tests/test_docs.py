@@ -68,6 +68,17 @@ def test_the_study_on_the_experiments_page_can_be_run(tmp_path, monkeypatch):
     assert depths == {2, 4, 6, 8, 10, "unlimited"}
 
 
+def test_the_study_of_an_agent_of_your_own_can_be_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_agents", raising=False)
+    page = (DOCS / "how-to" / "own-agent.md").read_text(encoding="utf-8")
+    (study,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "my_agents.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
+    (tmp_path / "my.toml").write_text(study)
+    assert len(list(load_study(tmp_path / "my.toml").runs())) == 2 * 3 * 3
+    monkeypatch.delitem(sys.modules, "my_agents")
+
+
 def test_the_code_on_the_inputs_page_does_what_it_says(capsys):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "inputs.md").read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) == 4
@@ -91,6 +102,14 @@ def test_the_code_on_the_page_on_probabilities_runs(tmp_path, monkeypatch):
     assert 0.0 < pair.probability <= 1.0
     with pytest.raises(DecideOnlyError):
         names["server"].learn(decision, 1.0)
+
+
+def test_the_page_of_results_lists_every_result():
+    pages = {path.relative_to(DOCS / "results").as_posix() for path in (DOCS / "results").rglob("*.md")}
+    listed = set(
+        re.findall(r"\]\(([\w/-]+\.md)\)", (DOCS / "results" / "index.md").read_text(encoding="utf-8"))
+    )
+    assert pages - {"index.md"} == listed
 
 
 if __name__ == "__main__":

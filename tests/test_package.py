@@ -33,7 +33,7 @@ def stub_path(package):
 
 
 def stub(package):
-    """What a type checker is told of a package: where each public name comes from."""
+    """What a type checker reads of a package: where each public name comes from."""
     homes = registry.public_names(package)
     lines = [f"from {home} import {name} as {name}" for name, home in homes.items()]
     lines.sort(key=lambda line: (line.split()[1], line.split()[3]))

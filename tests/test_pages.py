@@ -2,6 +2,7 @@
 
 ```python blocks of a page share their names, and run in an empty folder. What a page needs beforehand stands in a
 comment that readers do not see: <!-- before the code: ... -->. Code of other packages is marked `py`, and not run here.
+A ```text block right below the code is what it prints.
 """
 
 import re
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CODE = re.compile(r"^```python\n(.*?)^```|^<!-- before the code:\n(.*?)^-->", re.DOTALL | re.MULTILINE)
-#: Pages with tests of their own: one needs a running service, the other compares what it prints.
-ELSEWHERE = {"docs/service.md", "docs/evaluation.md"}
+CODE = re.compile(
+    r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?|^<!-- before the code:\n(.*?)^-->",
+    re.DOTALL | re.MULTILINE,
+)
+#: Pages with tests of their own: two need a running service, one needs logs that may not be here.
+ELSEWHERE = {"docs/service.md", "docs/tutorials/serving.md", "docs/evaluation.md"}
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "docs").rglob("*.md")
@@ -23,11 +27,13 @@ PAGES = sorted(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_code_on_pages_runs_as_printed(page, tmp_path, monkeypatch):
+def test_code_on_pages_runs_as_printed(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text(encoding="utf-8")
     names = {"__name__": "__main__"}
     for found in CODE.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
-        code = "\n" * line + (found[1] or found[2])  # so that a traceback names the line of the page
+        code = "\n" * line + (found[1] or found[3])  # so that a traceback names the line of the page
+        capsys.readouterr()
         exec(compile(code, page, "exec"), names)
+        assert found[2] is None or capsys.readouterr().out == found[2], f"{page}:{line}"

@@ -73,7 +73,10 @@ def test_only_the_kinds_asked_for_are_built():
         ({"class": "os:system", "command": "true"}, "'os:system' is no class of treebandit"),
         ({"class": "Oracle9"}, "no class 'Oracle9'; .*TETS"),
         ({"class": ["TETS"]}, "class is"),
-        ({"class": "TETS", "colour": "red"}, "unknown key 'colour'; allowed are trees"),
+        (
+            {"class": "TETS", "colour": "red"},
+            "unknown key 'colour'; did you mean 'columns'. allowed are trees",
+        ),
         ({"class": "TETS", "_random": 1}, "unknown key '_random'"),
         (
             {"class": "TETS", "trees": {"class": "XGBoostTrees", "n_trees": 1.5}},

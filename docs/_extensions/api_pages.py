@@ -113,8 +113,8 @@ def _body(operation: dict[str, Any], described: dict[str, Any]) -> list[str]:
     if not members:
         return []
     needed = set(schema.get("required", ()))
-    told = ", ".join(f"``{member}``{' (required)' if member in needed else ''}" for member in members)
-    return [f"Takes a JSON object with {told}.", ""]
+    members_text = ", ".join(f"``{member}``{' (required)' if member in needed else ''}" for member in members)
+    return [f"Takes a JSON object with {members_text}.", ""]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

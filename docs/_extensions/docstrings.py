@@ -9,7 +9,12 @@ import re
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 
+from treebandit.registry import public_names
+
+#: Between the names of one field: Sphinx would take what stands before a space for the type of the last name.
+NO_SPACE = "\N{ZERO WIDTH SPACE}"
 ARGUMENT = re.compile(r"^(\w+(?:, \w+)*): (?=\S)")
 
 
@@ -51,7 +56,8 @@ def rewritten(lines: list[str], known: set[str]) -> list[str]:
         if found and (set(found[1].split(", ")) & known) and not in_block:
             if not in_fields and result and result[-1]:
                 result.append("")
-            result.append(f":param {found[1]}: {line[found.end() :]}")
+            names = found[1].replace(", ", f",{NO_SPACE}")
+            result.append(f":param {names}: {line[found.end() :]}")
             in_fields = True
             continue
         if in_fields and line and not line.startswith(" "):
@@ -69,8 +75,18 @@ def rewritten(lines: list[str], known: set[str]) -> list[str]:
     return result
 
 
+def comment_above(name: str) -> list[str]:
+    """The comment `#: ...` above a constant, where it is defined; without one, its type would explain itself."""
+    package, _, constant = name.rpartition(".")
+    home = public_names(package).get(constant, package)
+    return ModuleAnalyzer.for_module(home).find_attr_docs().get(("", constant), [])
+
+
 def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """The hook of autodoc."""
+    if what == "data":
+        lines[:] = comment_above(name)
+        return
     if any(line.lstrip().startswith(".. ") for line in lines):
         return
     lines[:] = rewritten(lines, parameters_of(thing))

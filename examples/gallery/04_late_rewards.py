@@ -14,7 +14,7 @@ from treebandit.environments import Delayed, Synthetic
 
 # %%
 # ``Delayed`` hands rewards over in batches: nothing is learned until a batch is complete. Small batches cost next
-# to nothing; with large ones the price is the first batch, in which all choices are blind.
+# to nothing; with large ones the price is the first batch, in which all choices are random.
 
 figure, axis = plt.subplots()
 for batch in (1, 50, 500):

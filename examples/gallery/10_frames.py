@@ -3,7 +3,7 @@ Frames with categories and missing values
 =========================================
 
 Rows may be frames of pandas, polars or pyarrow, or dicts: text and true/false columns are categories, an empty cell is
-missing, and a category that comes later is no trouble.
+missing, and a category that comes later is no problem.
 """
 
 import matplotlib.pyplot as plt

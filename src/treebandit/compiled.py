@@ -50,7 +50,7 @@ class _File(caching.IndexDataCacheFile):  # type: ignore[misc]
 
 
 class _Folders:
-    """All folders with compiled code of one function; it stands for numba's `FunctionCache`."""
+    """All folders with compiled code of one function; used in place of numba's `FunctionCache`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         places = tuple(caching.CompileResultCacheImpl._locator_classes)

@@ -248,6 +248,15 @@ class AgentExtras(Protocol):
         """What the agent believes of each row."""
 
 
+class ModelExtras(Protocol):
+    """What a reward model may have besides."""
+
+    #: Wall seconds spent rebuilding it so far.
+    rebuild_seconds: float
+    #: The rows that it is rebuilt from.
+    history: Any
+
+
 class EnvironmentExtras(Protocol):
     """What an environment may have besides."""
 
@@ -264,11 +273,13 @@ class EnvironmentExtras(Protocol):
         """Rows whose rewards the agent is asked to estimate after the last round."""
 
 
-_EXTRAS = {"estimate", "final_candidates", *AgentExtras.__annotations__, *EnvironmentExtras.__annotations__}
+_EXTRAS = {"estimate", "final_candidates"}.union(
+    *(each.__annotations__ for each in (AgentExtras, ModelExtras, EnvironmentExtras))
+)
 
 
 def optional(thing: object, name: str, default: Any = None) -> Any:
-    """An attribute of AgentExtras or EnvironmentExtras, or `default` where an agent or environment has none."""
+    """A member of AgentExtras, ModelExtras or EnvironmentExtras; `default` where `thing` does not have it."""
     assert name in _EXTRAS, f"{name} is not declared"
     return getattr(thing, name, default)
 

@@ -326,7 +326,7 @@ def _numbered(*groups: list[Any]) -> dict[Any, int]:
 
 def _is_hashable(node: Any) -> bool:
     try:
-        hash(node)  # a tuple claims to be hashable even where a list is in it
+        hash(node)  # a tuple has a hash method even where a list is in it
     except TypeError:
         return False
     return True

@@ -18,10 +18,11 @@ def check_number(
     least: float | None = None,
     above: float | None = None,
     most: float | None = None,
+    below: float | None = None,
     whole: bool = False,
     optional: bool = False,
 ) -> None:
-    """Raise unless `value` is a finite number, `least` <= value <= `most` and value > `above`.
+    """Raise unless `value` is a finite number, `least` <= value <= `most` and `above` < value < `below`.
 
     whole: only whole numbers will do. optional: None will do as well.
     """
@@ -33,11 +34,12 @@ def check_number(
         (least is not None and value < least)
         or (above is not None and value <= above)
         or (most is not None and value > most)
+        or (below is not None and value >= below)
     ):
         return
     limits = [
         f"{word} {limit:g}"
-        for word, limit in (("at least", least), ("above", above), ("at most", most))
+        for word, limit in (("at least", least), ("above", above), ("at most", most), ("below", below))
         if limit is not None
     ]
     expected = f"a {'whole' if whole else 'finite'} number"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from treebandit.errors import DescriptionError
+from treebandit.errors import DescriptionError, nearest
 
 Kind = Literal["agent", "tree learner", "environment", "oracle"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -172,7 +172,8 @@ def find(
             )
         known = ", ".join(sorted([*homes, *own]))
         raise DescriptionError(
-            f'{where}: no class {_short(name)}; give one of your own as "package.module:Class", or one of {known}'
+            f"{where}: no class {_short(name)}; {nearest(name, [*homes, *own])}give one of your own as "
+            f'"package.module:Class", or one of {known}'
         )
     raise DescriptionError(f'{where}: class is {_short(name)}; give a name such as "TEUCB"')
 
@@ -286,8 +287,11 @@ def _check_names(target: Callable[..., Any], given: Mapping[str, Any], where: st
         return
     for key in given:
         if key not in parameters:
-            allowed = ", ".join(name for name in parameters if name != "seed") or "none"
-            raise DescriptionError(f"{where}: unknown key {_short(key)}; allowed are {allowed}")
+            allowed = [name for name in parameters if name != "seed"]
+            raise DescriptionError(
+                f"{where}: unknown key {_short(key)}; {nearest(str(key), allowed)}allowed are "
+                f"{', '.join(allowed) or 'none'}"
+            )
     for name, each in parameters.items():
         if each.default is each.empty and each.kind is not each.VAR_POSITIONAL and name not in given:
             raise DescriptionError(f"{where}: {name} is missing")

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from treebandit.core import Columns
 from treebandit.errors import SavedFileError
 
-#: Largest whole number unless told otherwise: rows, rounds, steps.
+#: Largest whole number by default: rows, rounds, steps.
 MOST = 1 << 53
 _LARGEST = sys.float_info.max
 #: One-hot columns of one table, at most.

@@ -36,19 +36,19 @@ def test_finds_the_tree_behind_the_rewards():
     assert regrets[:300].mean() > 0.7 * uniform
     assert regrets[-1000:].mean() < 0.1 * uniform
     # Alone, variables 1 and 2 earn 0.6 and variable 0 earns 0.5, as much as any that does not matter.
-    assert set(agent._forest._variable[:5].tolist()) <= {1, 2}
+    assert set(agent.forest.variable[:5].tolist()) <= {1, 2}
 
 
-def slow_worth(bits, arms, rewards, plays):
+def slow_gain(bits, arms, rewards, plays):
     """Σ_v max_arm Σ reward 1(variable = v) / plays of the arm, written out."""
-    worth = []
+    gain = []
     for variable in range(bits.shape[1]):
         total = 0.0
         for value in (0, 1):
             here = bits[:, variable] == value
             total += max(rewards[here & (arms == arm)].sum() / plays[arm - 1] for arm in (1, 2))
-        worth.append(total)
-    return np.array(worth)
+        gain.append(total)
+    return np.array(gain)
 
 
 def test_variables_leave_when_their_gap_is_sure():
@@ -66,21 +66,21 @@ def test_variables_leave_when_their_gap_is_sure():
     bits, arms = random.random((4000, 4)) < 0.5, np.tile([1, 2], 2000)
     rewards = (random.random(4000) < np.where(bits[:, 2] == (arms == 1), 0.9, 0.1)).astype(float)
     for t in range(4000):
-        alone = forest._open[forest._stump[0]].copy()
+        alone = forest.open[forest.stump[0]].copy()
         forest.learn(bits[t], np.intp(arms[t]), rewards[t], random)
         half = (t + 1) // 2
         if t % 2 == 0:
             continue
-        worth = slow_worth(bits[: t + 1], arms[: t + 1], rewards[: t + 1], (half, half))
+        gain = slow_gain(bits[: t + 1], arms[: t + 1], rewards[: t + 1], (half, half))
         alpha = math.sqrt(math.log(4 * 2 * 4 * 2 * 1 * half**2 / 0.05) / (2 * half))
-        best = np.where(alone, worth, -1).argmax()
-        stay = alone & ((worth[best] - worth + 0.2 < 4 * alpha) | (np.arange(4) == best))
+        best = np.where(alone, gain, -1).argmax()
+        stay = alone & ((gain[best] - gain + 0.2 < 4 * alpha) | (np.arange(4) == best))
         if stay.sum() == 1:
-            assert forest._variable[0] == best == 2
+            assert forest.variable[0] == best == 2
             assert forest.nodes == 3
             return
-        assert forest._variable[0] == -1
-        np.testing.assert_array_equal(forest._open[forest._stump[0]], stay)
+        assert forest.variable[0] == -1
+        np.testing.assert_array_equal(forest.open[forest.stump[0]], stay)
     pytest.fail("no variable was chosen")
 
 
@@ -102,11 +102,11 @@ def test_arms_leave_a_leaf_when_their_gap_is_sure():
         forest.learn(nothing, np.intp(2), 0.0, random)
         alpha = math.sqrt(math.log(4 * 2 * n**2 / 0.1) / (2 * n))
         if 2 * alpha <= 0.5:
-            np.testing.assert_array_equal(forest._left[0], [True, True, False])
+            np.testing.assert_array_equal(forest.left[0], [True, True, False])
             np.testing.assert_array_equal(forest.votes(nothing, np.array([1, 2]), 7), [1.0, 0.0])
             np.testing.assert_array_equal(forest.votes(nothing, np.array([2]), 7), [1.0])
             return
-        assert forest._left[0].all()
+        assert forest.left[0].all()
     pytest.fail("the worse arm stayed")
 
 

@@ -199,7 +199,7 @@ def test_prior_rows_out_of_range_are_named():
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_a_linear_exploration_out_of_range_is_named(wrong):
-    with pytest.raises(ParameterError, match="linear_exploration="):
+    with pytest.raises(ParameterError, match="linear_exploration is"):
         Bandit(linear_exploration=wrong)
 
 

@@ -24,7 +24,7 @@ def test_members_are_draws_from_the_posterior_of_bayesian_regression():
     settings = EnsembleSettings(members=4000, exploration=0.5, ridge=2.0, standardise=False)
     model = EnsembleModel(settings, seed=1)
     learn(model, rows, rewards)
-    z = model._encoded(rows.contexts, COLUMNS)
+    z = model.encoded(rows.contexts, COLUMNS)
     inverse = np.linalg.inv(2.0 * np.eye(z.shape[1]) + z.T @ z)
     theta = inverse @ z.T @ rewards
     found = model.estimate(rows[:5])
@@ -35,8 +35,8 @@ def test_members_are_draws_from_the_posterior_of_bayesian_regression():
 
 def test_the_noise_of_a_row_is_always_the_same():
     model = EnsembleModel(EnsembleSettings(members=7), seed=3)
-    np.testing.assert_array_equal(model._noise(0, 40)[17:], model._noise(17, 23))
-    noise = EnsembleModel(EnsembleSettings(members=30, exploration=2.0), seed=3)._noise(0, 2000)
+    np.testing.assert_array_equal(model.noise(0, 40)[17:], model.noise(17, 23))
+    noise = EnsembleModel(EnsembleSettings(members=30, exploration=2.0), seed=3).noise(0, 2000)
     assert noise.std() == pytest.approx(2.0, rel=0.02)
     assert noise.mean() == pytest.approx(0.0, abs=0.04)
 
@@ -48,15 +48,15 @@ def test_a_row_is_learned_as_in_a_rebuild():
     learn(model, rows, rewards)
     fixed = model._rows
     learn(model, rows[:1], rewards[:1])
-    z = np.vstack([model._encoded(rows.contexts, COLUMNS), model._encoded(rows.contexts[:1], COLUMNS)])
+    z = np.vstack([model.encoded(rows.contexts, COLUMNS), model.encoded(rows.contexts[:1], COLUMNS)])
     assert model._rows is fixed
     labels, targets = (
         np.append(rows.arms, rows.arms[0]),
-        np.append(rewards, rewards[0])[:, None] + model._noise(0, 31),
+        np.append(rewards, rewards[0])[:, None] + model.noise(0, 31),
     )
     own, arm = labels == rows.arms[0], model._arms[int(rows.arms[0])]
     np.testing.assert_allclose(arm.inverse, np.linalg.inv(np.eye(z.shape[1]) + z[own].T @ z[own]), atol=1e-10)
-    moments = model._prior(int(rows.arms[0]), z.shape[1]) + z[own].T @ targets[own]
+    moments = model.prior(int(rows.arms[0]), z.shape[1]) + z[own].T @ targets[own]
     np.testing.assert_allclose(arm.moments, moments, atol=1e-10)
 
 
@@ -65,7 +65,7 @@ def test_one_member_decides_for_all_candidates():
     model = EnsembleModel(EnsembleSettings(members=3), seed=0)
     learn(model, rows_of(20, random), random.normal(size=20))
     query = rows_of(6, random)
-    members = model.scale.mean + model.scale.deviation * model._predictions(query)
+    members = model.scale.mean + model.scale.deviation * model.predictions(query)
     for draw in model.sample(query, 20, random):
         assert np.isclose(members.T, draw).all(axis=1).any()
 

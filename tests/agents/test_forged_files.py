@@ -16,6 +16,8 @@ from treebandit import (
     BanditForest,
     EpsilonGreedy,
     HistogramForest,
+    LinTS,
+    LinUCB,
     NeuralTS,
     RandomForestTrees,
     TreeBootstrap,
@@ -26,6 +28,8 @@ TREES = HistogramForest(n_trees=4, max_depth=3)
 AGENTS = {
     "Bandit": Bandit(TREES, seed=0),
     "TETS": TETS(TREES, random_rounds=2, seed=0),
+    "LinUCB": LinUCB(memory="auto", seed=0),
+    "LinTS": LinTS(memory=20, seed=0),
     "TreeBootstrap": TreeBootstrap(
         RandomForestTrees(n_trees=2, max_depth=2), mode="replicates", replicates=2, random_rounds=2, seed=0
     ),
@@ -75,7 +79,7 @@ class Forged:
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("agents")
     for name, agent in AGENTS.items():
-        play(agent, 60)
+        play(agent, 100)
         agent.save(folder / name)
     return folder
 
@@ -129,6 +133,25 @@ CASES = [
     ("TETS", "own/model/history/contexts", lambda array: array.astype(np.float64)),
     ("TETS", "own/model/history/arms", first(2**30)),
     ("TETS", "own/model/history/arms", lambda array: array.astype(np.int64)),
+    ("TETS", "own/model/dropped_rounds", lambda value: -1),
+    ("TETS", "own/model/dropped_rounds", lambda value: 0.5),
+    ("TETS", "own/model/memory", lambda value: {"arms": 3}),
+    ("LinUCB", "own/model/memory", lambda value: 7),
+    ("LinUCB", "own/model/memory/arms", doubled),
+    ("LinUCB", "own/model/memory/seen", all_equal(-1)),
+    ("LinUCB", "own/model/memory/seen", all_equal(3)),
+    ("LinUCB", "own/model/memory/powers", all_equal(2**40)),
+    ("LinUCB", "own/model/memory/counts", all_equal(6)),
+    ("LinUCB", "own/model/memory/counts", cut),
+    ("LinUCB", "own/model/memory/buckets", first(np.nan)),
+    ("LinUCB", "own/model/memory/sums", all_equal(-1.0)),
+    ("LinUCB", "own/model/memory/newest", first(np.inf)),
+    ("LinUCB", "own/model/memory/newest", first(99.0)),
+    ("LinUCB", "own/model/history", lambda value: {"contexts": None, "arms": None, "rewards": None}),
+    ("LinUCB", "own/model/scale", lambda value: [0.0, -1.0, True]),
+    ("LinTS", "own/model/memory", lambda value: {}),
+    ("LinTS", "own/model/history/rewards", cut),
+    ("LinTS", "own/model/model", lambda value: {"columns": None}),
     ("TreeBootstrap", "own/model/history/arms", first(-(2**31))),
     ("TreeBootstrap", "own/model/categories", lambda value: [*value, 0]),
     ("TreeBootstrap", "own/model/categories", lambda value: [2**40, *value[1:]]),

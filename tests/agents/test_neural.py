@@ -26,22 +26,22 @@ def drawn(sizes, blocks, n=7, seed=0):
     return rows, None if blocks is None else random.integers(blocks, size=n)
 
 
-def plain_output(vector, net, row, slot):
+def plain_output(vector, net, row, arm_row):
     """The network written out for one row, over the flat vector; torch differentiates it."""
-    layers = net._layers(vector)
+    layers = net.layers(vector)
     units = torch.as_tensor(row)
     for place, (weights, biases) in enumerate(layers):
-        sums = (weights if place else weights[slot]) @ units + biases
+        sums = (weights if place else weights[arm_row]) @ units + biases
         units = torch.relu(sums) if place < len(layers) - 1 else sums
     return units[0]
 
 
-def plain_gradients(net, rows, slots):
-    vector = net._vectors[0].clone().requires_grad_()
-    slots = np.zeros(len(rows), int) if slots is None else slots
+def plain_gradients(net, rows, arm_rows):
+    vector = net.vectors[0].clone().requires_grad_()
+    arm_rows = np.zeros(len(rows), int) if arm_rows is None else arm_rows
     gradients = [
-        torch.autograd.grad(plain_output(vector, net, row, slot), vector)[0].double().numpy()
-        for row, slot in zip(rows, slots, strict=True)
+        torch.autograd.grad(plain_output(vector, net, row, arm_row), vector)[0].double().numpy()
+        for row, arm_row in zip(rows, arm_rows, strict=True)
     ]
     return np.array(gradients)
 
@@ -49,21 +49,21 @@ def plain_gradients(net, rows, slots):
 @pytest.mark.parametrize(("sizes", "blocks"), SHAPES)
 def test_output_gradient_and_spread_are_those_of_automatic_differentiation(sizes, blocks):
     net = network(sizes, blocks)
-    rows, slots = drawn(sizes, blocks)
-    gradients = plain_gradients(net, rows, slots)
-    output, spread = net.predict(rows, slots)
-    places = np.zeros(len(rows), int) if slots is None else slots
-    plain = [float(plain_output(net._vectors[0], net, *pair)) for pair in zip(rows, places, strict=True)]
+    rows, arm_rows = drawn(sizes, blocks)
+    gradients = plain_gradients(net, rows, arm_rows)
+    output, spread = net.predict(rows, arm_rows)
+    places = np.zeros(len(rows), int) if arm_rows is None else arm_rows
+    plain = [float(plain_output(net.vectors[0], net, *pair)) for pair in zip(rows, places, strict=True)]
     assert output == pytest.approx(plain, rel=1e-5, abs=1e-6)
     assert spread == pytest.approx((gradients**2).sum(1) / 0.5, rel=1e-4)
 
-    seen_rows, seen_slots = drawn(sizes, blocks, n=60, seed=1)
-    net.see(seen_rows, seen_slots)
-    net.see(seen_rows[:1], None if seen_slots is None else seen_slots[:1])
-    squares = plain_gradients(net, seen_rows, seen_slots) ** 2
+    seen_rows, seen_arm_rows = drawn(sizes, blocks, n=60, seed=1)
+    net.see(seen_rows, seen_arm_rows)
+    net.see(seen_rows[:1], None if seen_arm_rows is None else seen_arm_rows[:1])
+    squares = plain_gradients(net, seen_rows, seen_arm_rows) ** 2
     curvature = 0.5 + squares.sum(0) + squares[0]
-    assert net._vectors[1].numpy() == pytest.approx(curvature, rel=1e-4)
-    assert net.predict(rows, slots)[1] == pytest.approx((gradients**2 / curvature).sum(1), rel=1e-4)
+    assert net.vectors[1].numpy() == pytest.approx(curvature, rel=1e-4)
+    assert net.predict(rows, arm_rows)[1] == pytest.approx((gradients**2 / curvature).sum(1), rel=1e-4)
 
 
 @pytest.mark.parametrize(("sizes", "blocks"), SHAPES)
@@ -88,28 +88,28 @@ def test_a_network_too_large_for_the_full_matrix_is_refused():
 
 def test_one_step_follows_the_gradient_of_the_squared_error():
     net = network((3, 5, 1), 4)
-    rows, slots = drawn((3, 5, 1), 4, n=8)
+    rows, arm_rows = drawn((3, 5, 1), 4, n=8)
     targets = np.arange(8, dtype=np.float32)
-    before = net._vectors[0].clone().requires_grad_()
+    before = net.vectors[0].clone().requires_grad_()
     outputs = torch.stack(
-        [plain_output(before, net, row, slot) for row, slot in zip(rows, slots, strict=True)]
+        [plain_output(before, net, row, arm_row) for row, arm_row in zip(rows, arm_rows, strict=True)]
     )
     loss = (outputs - torch.from_numpy(targets)).square().mean() + 0.5 / 8 / 2 * before.square().sum()
     (expected,) = torch.autograd.grad(loss, before)
     settings = {"epochs": 1, "batch_size": 8, "dropout": 0.0, "rate": 0.1, "early_stopping": False}
-    net.train(rows, slots, targets, adam=False, **settings)
-    assert (before.detach() - net._vectors[0]).numpy() == pytest.approx(0.1 * expected.numpy(), abs=1e-5)
+    net.train(rows, arm_rows, targets, adam=False, **settings)
+    assert (before.detach() - net.vectors[0]).numpy() == pytest.approx(0.1 * expected.numpy(), abs=1e-5)
 
 
 def test_adam_is_torchs_adam():
     net = network((2, 3, 1), None)
-    vector = net._vectors[0].clone().requires_grad_()
+    vector = net.vectors[0].clone().requires_grad_()
     optimiser = torch.optim.Adam([vector], lr=0.01)
     for gradient in torch.randn((5, len(vector)), generator=torch.Generator().manual_seed(0)):
         vector.grad = gradient
         optimiser.step()
-        net._step(gradient, 0.01, True)
-    assert net._vectors[0].numpy() == pytest.approx(vector.detach().numpy(), abs=1e-6)
+        net.step(gradient, 0.01, True)
+    assert net.vectors[0].numpy() == pytest.approx(vector.detach().numpy(), abs=1e-6)
 
 
 def test_training_fits_a_curve_and_stops_early_where_told():
@@ -125,16 +125,16 @@ def test_training_fits_a_curve_and_stops_early_where_told():
 
 def test_blocks_are_a_wide_network_over_zero_padded_inputs():
     net = network((3, 5, 1), 4)
-    rows, slots = drawn((3, 5, 1), 4)
+    rows, arm_rows = drawn((3, 5, 1), 4)
     wide = network((12, 5, 1), None)
     padded = np.zeros((len(rows), 4, 3), np.float32)
-    padded[np.arange(len(rows)), slots] = rows
-    upper = len(net._vectors[0]) - 4 * 5 * 3
-    blocks = net._vectors[0][upper:].view(4, 5, 3)
-    flat = torch.cat((net._vectors[0][:upper], blocks.permute(1, 0, 2).reshape(-1)))
-    wide._vectors[0] = flat
+    padded[np.arange(len(rows)), arm_rows] = rows
+    upper = len(net.vectors[0]) - 4 * 5 * 3
+    blocks = net.vectors[0][upper:].view(4, 5, 3)
+    flat = torch.cat((net.vectors[0][:upper], blocks.permute(1, 0, 2).reshape(-1)))
+    wide.vectors[0] = flat
     assert wide.predict(padded.reshape(-1, 12), None)[0] == pytest.approx(
-        net.predict(rows, slots)[0], abs=1e-6
+        net.predict(rows, arm_rows)[0], abs=1e-6
     )
 
 
@@ -210,7 +210,7 @@ def test_a_failed_training_leaves_the_agent_as_it_was(monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as broken:
-        broken.setattr(GradientNetwork, "_step", fail)
+        broken.setattr(GradientNetwork, "step", fail)
         with pytest.raises(MemoryError):
             agent.learn(np.zeros((3, 2)), [1.0, 1.0, 1.0], [0, 1, 5])
     candidates = Candidates(np.ones((3, 2), np.float32), np.array([0, 1, 5]), Columns.numeric(2))

@@ -62,9 +62,9 @@ def test_choices_come_as_often_as_they_are_told_to(name):
     agent = unsure(name)
     decisions = 20_000 if name in ("Bandit", "EpsilonGreedy") else 500 if name in SLOW else 2_000
     made = agent.decide_many(np.tile(X[1], (decisions, 1)), arms=OFFERED, draws=5, floor=0.1)
-    told = np.mean([decision.probabilities for decision in made], axis=0)
+    reported = np.mean([decision.probabilities for decision in made], axis=0)
     found = np.bincount([decision.row for decision in made], minlength=4)
-    assert differ(found, told, trials=decisions) > LEAST
+    assert differ(found, reported, trials=decisions) > LEAST
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -74,10 +74,10 @@ def test_told_probabilities_are_the_frequencies_of_choose(name):
     many, times = (400, 4) if name in SLOW else (3_000, 30)
     for _ in range(many):
         chosen[in_round(agent, clock, lambda: agent.choose(X[1], arms=OFFERED))[0]] += 1.0
-    told = np.zeros(4)
+    reported = np.zeros(4)
     for _ in range(times):
-        told += in_round(agent, clock, lambda: agent.decide(X[1], arms=OFFERED, floor=0.0)).probabilities
-    drawn = 100 * told  # of 100 draws each, told exactly
+        reported += in_round(agent, clock, lambda: agent.decide(X[1], arms=OFFERED, floor=0.0)).probabilities
+    drawn = 100 * reported  # of 100 draws each, exactly
     if drawn.max() == drawn.sum():  # no chance in it, or so little that no draw shows it
         assert chosen.argmax() == drawn.argmax()
         assert chosen.max() >= 0.997 * many
@@ -89,20 +89,20 @@ def test_told_probabilities_are_the_frequencies_of_choose(name):
 @pytest.mark.parametrize("oracle", ["TopK", "ShortestPath", "Assignment"])
 @pytest.mark.parametrize("name", ["Bandit", "LinTS", "EpsilonGreedy", "UCB1"])
 def test_sets_come_as_often_as_they_are_told_to_and_as_choose_has_them(name, oracle):
-    agent, found, told = unsure(name), np.zeros(4), np.zeros(4)
+    agent, found, reported = unsure(name), np.zeros(4), np.zeros(4)
     clock, weights, chosen, times = agent.clock, defaultdict(list), Counter(), 200
     for _ in range(times):
         decision = in_round(
             agent, clock, lambda: agent.decide(X[1], arms=OFFERED, oracle=ORACLES[oracle], draws=5, floor=0.2)
         )
-        told += decision.probabilities
+        reported += decision.probabilities
         found[decision.rows] += 1.0
         weights[frozenset(decision.rows.tolist())].append(1.0 / decision.probability)
-    assert told.sum() == pytest.approx(2.0 * times)
-    # Marginals: each candidate is in the set as often as told.
+    assert reported.sum() == pytest.approx(2.0 * times)
+    # Marginals: each candidate is in the set as often as reported.
     for row in range(4):
-        share = told[row] / times
-        assert abs(found[row] - told[row]) <= 4.5 * np.sqrt(times * share * (1.0 - share)) + 1e-6
+        share = reported[row] / times
+        assert abs(found[row] - reported[row]) <= 4.5 * np.sqrt(times * share * (1.0 - share)) + 1e-6
     # Sets: 1 / probability of those that came adds up to the number of decisions, for every set there is.
     for each in weights.values():
         assert abs(sum(each) - times) <= 4.5 * np.sqrt(times * max(each))
@@ -155,7 +155,7 @@ def test_a_rare_arm_is_estimated_without_bias_by_logs_with_a_floor():
 
 
 def test_a_rare_arm_is_missed_by_logs_without_a_floor():
-    """100 draws miss it in 0.99¹⁰⁰ = 37 % of the decisions, in which its probability is told, and is, 0."""
+    """100 draws miss it in 0.99¹⁰⁰ = 37 % of the decisions, whose reported, and true, probability of it is 0."""
     estimate, error = weighted_mean(0.0)
     assert estimate == pytest.approx(1.0 - 0.99**100, abs=4.0 * error)
     assert estimate < 1.0 - 4.0 * error
@@ -176,23 +176,23 @@ def drawn_from(scores, oracle, *, uniform=0.0, floor=0.0, size=20, seed=0):
 
 def test_sets_of_k_all_have_the_floor():
     scores = [[4.0, 3.0, 2.0, 1.0, 0.0]]
-    told = drawn_from(scores, TopK(2), floor=0.3)
+    reported = drawn_from(scores, TopK(2), floor=0.3)
     generator, seen = np.random.default_rng(1), {}
     for _ in range(3000):
-        rows, probability = told.draw(generator)
+        rows, probability = reported.draw(generator)
         assert seen.setdefault(frozenset(rows.tolist()), probability) == probability
         assert np.diff(np.asarray(scores[0])[rows]) < 0.0  # best first
     assert len(seen) == 10
     assert seen.pop(frozenset({0, 1})) == pytest.approx(0.7 + 0.03)
     assert all(probability == pytest.approx(0.03) for probability in seen.values())
-    assert told.marginals == pytest.approx([0.82, 0.82, 0.12, 0.12, 0.12])
+    assert reported.marginals == pytest.approx([0.82, 0.82, 0.12, 0.12, 0.12])
 
 
 def test_sets_of_other_oracles_have_the_floor_that_random_scores_give_them():
     graph = ShortestPath("aabbc", "bccdd", "a", "d")
-    told = drawn_from([[-1.0, -9.0, -9.0, -1.0, -9.0]], graph, floor=0.5, size=400)
+    reported = drawn_from([[-1.0, -9.0, -9.0, -1.0, -9.0]], graph, floor=0.5, size=400)
     generator = np.random.default_rng(1)
-    drawn = (told.draw(generator) for _ in range(500))
+    drawn = (reported.draw(generator) for _ in range(500))
     seen = {tuple(rows.tolist()): probability for rows, probability in drawn}
     assert set(seen) == {(0, 3), (1, 4), (0, 2, 4)}
     assert sum(seen.values()) == pytest.approx(1.0)
@@ -203,17 +203,17 @@ def test_sets_of_other_oracles_have_the_floor_that_random_scores_give_them():
 
 
 def test_the_probability_of_one_of_very_many_sets_is_not_zero():
-    told = drawn_from(np.arange(3000.0)[None], TopK(1000), floor=0.5)
+    reported = drawn_from(np.arange(3000.0)[None], TopK(1000), floor=0.5)
     generator = np.random.default_rng(0)
-    probabilities = {told.draw(generator)[1] for _ in range(20)}
+    probabilities = {reported.draw(generator)[1] for _ in range(20)}
     assert min(probabilities) > 0.0
     assert max(probabilities) == pytest.approx(0.5)
-    assert told.marginals.sum() == pytest.approx(1000.0)
+    assert reported.marginals.sum() == pytest.approx(1000.0)
 
 
 def test_equal_scores_of_sets_are_drawn_by_the_oracle():
-    told = drawn_from([[1.0, 1.0, 1.0, 0.0]], TopK(2), size=600)
-    assert told.marginals == pytest.approx([2 / 3, 2 / 3, 2 / 3, 0.0], abs=0.08)
+    reported = drawn_from([[1.0, 1.0, 1.0, 0.0]], TopK(2), size=600)
+    assert reported.marginals == pytest.approx([2 / 3, 2 / 3, 2 / 3, 0.0], abs=0.08)
     assert drawn_from([[3.0, 2.0, 1.0]], TopK(2)).marginals.tolist() == [1.0, 1.0, 0.0]
 
 
@@ -223,14 +223,14 @@ def test_an_oracle_with_chance_of_its_own_is_asked_for_every_draw():
     def any_of_the_best_two(scores):
         return [int(own.choice(np.argsort(-scores)[:2]))]
 
-    told = drawn_from([[3.0, 2.0, 1.0]], any_of_the_best_two, size=400)
-    assert told.marginals == pytest.approx([0.5, 0.5, 0.0], abs=0.1)
+    reported = drawn_from([[3.0, 2.0, 1.0]], any_of_the_best_two, size=400)
+    assert reported.marginals == pytest.approx([0.5, 0.5, 0.0], abs=0.1)
 
 
 def test_nothing_of_probability_zero_is_drawn():
-    told = drawn_from([[1.0, 0.0, -1.0]], best_arm)
+    reported = drawn_from([[1.0, 0.0, -1.0]], best_arm)
     generator = np.random.default_rng(0)
-    assert {int(told.draw(generator)[0][0]) for _ in range(500)} == {0}
+    assert {int(reported.draw(generator)[0][0]) for _ in range(500)} == {0}
     last = drawn_from([[-1.0, 0.0]], best_arm)
 
     class High:
@@ -238,7 +238,7 @@ def test_nothing_of_probability_zero_is_drawn():
             return np.nextafter(1.0, 0.0)
 
     assert last.draw(High())[0] == [1]
-    assert told.draw(High())[0] == [0]
+    assert reported.draw(High())[0] == [0]
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 9])
@@ -247,13 +247,13 @@ def test_sets_of_many_draws_are_those_of_the_oracle(k):
     generator = np.random.default_rng(k)
     scores = generator.normal(size=(300, 5))
     expected = Counter(frozenset(TopK(k)(each).tolist()) for each in scores)
-    told = drawn_from(scores, TopK(k), size=300)
+    reported = drawn_from(scores, TopK(k), size=300)
     for _ in range(50):
-        rows, probability = told.draw(generator)
+        rows, probability = reported.draw(generator)
         if k > 1:
             assert probability == pytest.approx(expected[frozenset(rows.tolist())] / 300)
     shares = sum(np.bincount(TopK(k)(each), minlength=5) for each in scores) / 300
-    assert told.marginals == pytest.approx(shares)
+    assert reported.marginals == pytest.approx(shares)
     equal = np.round(scores)
     shares = np.mean([np.bincount(TopK(k)(each, generator), minlength=5) for each in equal], axis=0)
     assert drawn_from(equal, TopK(k), size=300).marginals == pytest.approx(shares, abs=0.12)

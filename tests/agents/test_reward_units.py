@@ -1,5 +1,7 @@
 """Choices do not depend on the unit of the rewards: a · r + b with a > 0 gives the same."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from every import EVERY
@@ -7,9 +9,10 @@ from every import EVERY
 ROUNDS = 120
 
 
-def choices(make, a=1.0, b=0.0, rounds=ROUNDS):
+@cache
+def choices(name, a=1.0, b=0.0, rounds=ROUNDS):
     """Rows chosen among three arms, of which x0 tells the best; rewards are a · r + b."""
-    agent, random, chosen = make(), np.random.default_rng(5), []
+    agent, random, chosen = EVERY[name](), np.random.default_rng(5), []
     for _ in range(rounds):
         x = random.uniform(-1, 1, 3)
         best = 0 if x[0] > 0.3 else 1 if x[0] < -0.3 else 2
@@ -23,7 +26,7 @@ def choices(make, a=1.0, b=0.0, rounds=ROUNDS):
 @pytest.mark.parametrize("power", [-40, -3, 7, 60])
 @pytest.mark.parametrize("name", EVERY)
 def test_powers_of_two_change_nothing(name, power):
-    assert choices(EVERY[name], a=2.0**power) == choices(EVERY[name])
+    assert choices(name, a=2.0**power) == choices(name)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +39,7 @@ def test_other_units_are_learned_as_well(name, a, b):
     """Rounding may break ties otherwise; what is learned is the same."""
 
     def right(**unit):
-        return np.mean([good for _, good in choices(EVERY[name], **unit, rounds=300)[150:]])
+        return np.mean([good for _, good in choices(name, **unit, rounds=300)[150:]])
 
     assert right(a=a, b=b) > right() - 0.12
 

@@ -224,7 +224,7 @@ def test_what_cannot_be_described_is_refused_before_a_file_is_touched(tmp_path, 
 def test_what_could_not_be_loaded_is_refused_before_a_file_is_touched(tmp_path):
     agent = make_agent()
     agent.exploration = -1.0
-    with pytest.raises(SavedFileError, match=r"cannot be saved .* exploration=-1.0"):
+    with pytest.raises(SavedFileError, match=r"cannot be saved .* exploration is -1.0"):
         agent.save(tmp_path / "a")
     agent = Own(seed=0)
     agent._state = lambda: {3: "no text"}

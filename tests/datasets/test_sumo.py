@@ -85,13 +85,13 @@ def test_ends_of_trips_count_where_little_else_was_driven():
 
 
 def test_sumo_records_the_shipped_town(town, tmp_path):
-    told = []
+    calls = []
     folder = record_roads(
         town,
         tmp_path / "roads",
         options=("--begin", "25200", "--end", "28800"),
         per_hour=5,
-        progress=lambda what, far: told.append((what, far)),
+        progress=lambda what, far: calls.append((what, far)),
     )
     whole, shipped = read_roads(folder, connected=False), read_roads("small-town")
     assert whole.edge_names == shipped.edge_names
@@ -105,7 +105,7 @@ def test_sumo_records_the_shipped_town(town, tmp_path):
     assert (whole.durations >= 0).all()
     free = (whole.lengths / whole.speed_limits)[np.repeat(np.arange(len(whole)), np.diff(whole.offsets))]
     assert 0.9 < np.median(whole.durations / free) < 3
-    assert any(what == "simulating" and far >= 25200 for what, far in told)
+    assert any(what == "simulating" and far >= 25200 for what, far in calls)
     assert [path.name for path in tmp_path.iterdir()] == ["roads"]
     assert len(Navigation("B2", "K3", roads=str(folder), seed=0).best_path(0.0)) > 5
 
@@ -116,9 +116,9 @@ def test_the_command_records_a_scenario(town, tmp_path):
     lines = [f'<{name} value="{path}"/>' for name, path in inputs.items()]
     scenario.write_text(f'<configuration>{"".join(lines)}<end value="7200"/></configuration>')
     command = ["roads", "record", "--scenario", str(scenario), "--into", str(tmp_path / "roads"), "--meso"]
-    told = CliRunner().invoke(app, [*command, "--per-hour", "2"], catch_exceptions=False)
-    assert told.exit_code == 0
-    assert str(tmp_path / "roads") in told.output
+    result = CliRunner().invoke(app, [*command, "--per-hour", "2"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert str(tmp_path / "roads") in result.output
     assert len(read_roads(tmp_path / "roads").times) > 20
     with pytest.raises(RoadsError, match="exists already"):
         CliRunner().invoke(app, command, catch_exceptions=False)

@@ -175,3 +175,22 @@ def test_decimals_are_cut_off_towards_zero():
     np.testing.assert_allclose(tenths.observe().candidates.contexts, np.trunc(rows * 10.0) / 10.0, atol=1e-5)
     with pytest.raises(ParameterError, match="decimals is -1"):
         Classification("magic", decimals=-1)
+
+
+def test_rows_in_the_order_of_the_table():
+    table, agent = small(40), Fixed(0)
+    environment = Classification(table, shuffle=False, seed=4)
+    for _ in range(40):
+        play_round(agent, environment)
+    assert [row[0] for row in agent.seen] == table.contexts[:, 0].tolist()
+
+
+def test_classes_pay_for_the_next_arm_after_a_change():
+    table, agent = small(40), Fixed(0)
+    environment = Classification(table, shuffle=False, change_every=15, seed=4)
+    regrets = [play_round(agent, environment)[1].regret for _ in range(40)]
+    assert [regret == 0.0 for regret in regrets] == [(row % 3 + row // 15) % 3 == 0 for row in range(40)]
+    with pytest.raises(ParameterError, match="change_every"):
+        Classification(table, change_every=0)
+    with pytest.raises(ParameterError, match="shuffle"):
+        Classification(table, shuffle="no")

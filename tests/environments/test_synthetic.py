@@ -9,6 +9,8 @@ PROBLEMS = [
     Synthetic("linear", rewards="continuous", noise=0.3, seed=1),
     Synthetic("interactions", features=10, seed=1),
     Synthetic("interactions", rewards="continuous", drift=1.0, change_every=100, seed=1),
+    Synthetic("linear", change_every=300, change="gradual", seed=1),
+    Synthetic("interactions", change_every=300, change="one_arm", seed=1),
     DescribedArms(seed=1),
     DescribedArms(slots=4, rewards="continuous", seed=1),
 ]
@@ -149,3 +151,46 @@ def test_means_of_contexts_of_another_shape(contexts):
     for environment in (Synthetic(seed=0), DescribedArms(seed=0)):
         with pytest.raises(InputError, match="contexts"):
             environment.means(contexts)
+
+
+def truths(change, rounds, problem="linear", **settings):
+    """What all arms pay for one context, round by round."""
+    environment = Synthetic(problem, arms=4, features=5, change_every=10, change=change, seed=3, **settings)
+    row, found = np.float32([0.5, -0.5, 0.1, 0.2, 0.3]), []
+    for _ in range(rounds):
+        environment.observe()
+        found.append(environment.means(row))
+        environment.pull(np.array([0]))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("problem", ["linear", "interactions"])
+def test_truths_change_when_they_should(problem):
+    swap, gradual, recurring, one = (
+        truths(change, 30, problem) for change in ("swap", "gradual", "recurring", "one_arm")
+    )
+    for each in (swap, recurring, one):
+        steps = np.abs(np.diff(each, axis=0)).sum(1) > 0
+        assert set(np.flatnonzero(steps)) <= {9, 19}
+        assert steps.any()
+    np.testing.assert_array_equal(np.sort(swap[0]), np.sort(swap[25]))
+    np.testing.assert_array_equal(recurring[0], recurring[25])
+    assert (recurring[0] != recurring[15]).all()
+    assert (one[0] != one[15]).sum() == 1
+    np.testing.assert_allclose(gradual[[0, 9, 19]], swap[[0, 9, 15]])
+    np.testing.assert_allclose(np.diff(gradual[9:20], axis=0), (swap[15] - swap[5])[None].repeat(10, 0) / 10)
+
+
+def test_new_arms_are_offered_one_by_one():
+    environment, offered = Synthetic(arms=3, change_every=10, change="new_arms", seed=0), []
+    for _ in range(40):
+        offered.append(environment.observe().candidates.arms.tolist())
+        assert environment.pull(np.array([0])).regret >= 0
+    assert offered[0] == offered[9] == [0]
+    assert offered[10] == [0, 1]
+    assert offered[20] == offered[39] == [0, 1, 2]
+
+
+def test_unknown_changes_are_refused():
+    with pytest.raises(ParameterError, match="change"):
+        Synthetic(change="sudden")

@@ -47,13 +47,13 @@ def test_formulas_meet(case):
 
 def test_errors_of_self_normalised_estimators_are_those_of_their_influence():
     random = np.random.default_rng(0)
-    spread, told = [], []
+    spread, errors = [], []
     for _ in range(400):
         sample = made(500, int(random.integers(2**31)), 0.2)
         values = contributions("snips", Sample(sample.reward + 3, sample.weight))
         spread.append(values.mean())
-        told.append(values.std(ddof=1) / np.sqrt(len(values)))
-    assert np.mean(told) == pytest.approx(np.std(spread), rel=0.15)
+        errors.append(values.std(ddof=1) / np.sqrt(len(values)))
+    assert np.mean(errors) == pytest.approx(np.std(spread), rel=0.15)
 
 
 def test_weights_of_zero_give_nothing_to_normalise():

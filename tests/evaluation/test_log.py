@@ -1,4 +1,4 @@
-"""Decision logs: what is written is read again, late rewards are joined, and impossible rows are told."""
+"""Decision logs: what is written is read again, late rewards are joined, and impossible rows are reported."""
 
 import gzip
 import json

@@ -43,12 +43,15 @@ def test_environments_by_name_and_delayed():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (agent(nois=1), "agent 'A': unknown key 'nois'; allowed are noise, pause, diary, inner$"),
+        (
+            agent(nois=1),
+            "agent 'A': unknown key 'nois'; did you mean 'noise'. allowed are noise, pause, diary, inner$",
+        ),
         (
             agent(inner={"class": "toys:Part", "sise": 1}),
-            "agent 'A', inner: unknown key 'sise'; allowed are size",
+            "agent 'A', inner: unknown key 'sise'; did you mean 'size'. allowed are size",
         ),
-        (agent(**{"class": "TEUBC"}), "agent 'A': no class 'TEUBC'; .*TEUCB"),
+        (agent(**{"class": "TEUBC"}), "agent 'A': no class 'TEUBC'; did you mean 'TEUCB'. .*TEUCB"),
         (agent(**{"class": "nowhere:Agent"}), "no module 'nowhere'"),
         (agent(**{"class": "toys:Nobody"}), "module 'toys' has no class 'Nobody'"),
         (agent(**{"class": 3}), "class is 3"),

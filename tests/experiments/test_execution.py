@@ -83,10 +83,10 @@ def test_a_failing_run_and_a_dying_worker_stop_nobody_else(tmp_path):
     ]
     news = list(execute(specs(agents=agents), tmp_path, workers=1))
     assert kinds(news) == ["failed"] * 4 + ["finished"] * 2
-    trouble = {event.spec.agent["name"]: event.traceback for event in news if event.kind == "failed"}
-    assert "RuntimeError: broken in round 5" in trouble["Broken"]
-    assert "Traceback" in trouble["Broken"]
-    assert "died with exit code 3" in trouble["Deadly"]
+    failures = {event.spec.agent["name"]: event.traceback for event in news if event.kind == "failed"}
+    assert "RuntimeError: broken in round 5" in failures["Broken"]
+    assert "Traceback" in failures["Broken"]
+    assert "died with exit code 3" in failures["Deadly"]
     assert load_runs(tmp_path)["agent"].unique().to_list() == ["Means"]
     assert load_plan(tmp_path).height == 6
 

@@ -105,8 +105,8 @@ def test_a_truncated_record_is_named(tmp_path):
 
 
 def test_every_flipped_bit_is_found(tmp_path):
-    told = RunRecord(make().spec, make().provenance, make().frame, np.array([-1.5, np.nan, -3.0]))
-    path, random = write_record(told, tmp_path), np.random.default_rng(0)
+    written = RunRecord(make().spec, make().provenance, make().frame, np.array([-1.5, np.nan, -3.0]))
+    path, random = write_record(written, tmp_path), np.random.default_rng(0)
     content = path.read_bytes()
     for place in random.choice(8 * len(content), 600, replace=False):
         damaged = bytearray(content)
@@ -232,10 +232,10 @@ def test_runs_made_by_other_code_are_stale(tmp_path):
 
 def test_estimates_are_kept_where_there_are_some(tmp_path):
     plain = make(seed=1)
-    told = RunRecord(make().spec, make().provenance, make().frame, np.array([-1.5, np.nan, -3.0]))
-    read = read_record(write_record(told, tmp_path))
+    written = RunRecord(make().spec, make().provenance, make().frame, np.array([-1.5, np.nan, -3.0]))
+    read = read_record(write_record(written, tmp_path))
     np.testing.assert_array_equal(read.estimates, [-1.5, np.nan, -3.0])
-    assert read.frame.equals(told.frame)
+    assert read.frame.equals(written.frame)
     assert read_record(write_record(plain, tmp_path)).estimates is None
     assert load_records(tmp_path)[1].schema == ROUNDS_SCHEMA
 

@@ -103,10 +103,10 @@ def test_choices_of_several_rows_without_labels():
 
 
 def test_progress_and_warm_up_change_nothing():
-    told = []
+    calls = []
     warm_up(spec())
-    record = play(spec(rounds=450), progress=lambda done, total: told.append((done, total)))
-    assert told == [(0, 450), (200, 450), (400, 450)]
+    record = play(spec(rounds=450), progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(0, 450), (200, 450), (400, 450)]
     plain = play(spec(rounds=450))
     assert record.frame.drop(TIMES).equals(plain.frame.drop(TIMES))
 

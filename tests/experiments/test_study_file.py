@@ -141,7 +141,7 @@ def test_a_file_counts_by_name_and_content_not_by_folder(tmp_path):
         ),
         (
             {"agents": [{**TREES, "random_start": "now"}]},
-            "random_start.*'now'; .*'per_arm', 'rounds' or 'in_turn'",
+            "random_start.*'now'; .*per_arm, rounds, in_turn",
         ),
         (
             {"agents": [{**TREES, "trees": "XGBoostTrees"}]},

@@ -51,9 +51,9 @@ def test_state_restores_the_same_encoding(arm_encoding, categories, arms):
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ParameterError, match="arm_encoding='number'"):
+    with pytest.raises(ParameterError, match="arm_encoding is 'number'"):
         check_encoding("number", "codes")
-    with pytest.raises(ParameterError, match="categories='dummy'"):
+    with pytest.raises(ParameterError, match="categories is 'dummy'"):
         check_encoding("label", "dummy")
 
 

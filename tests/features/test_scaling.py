@@ -143,7 +143,9 @@ def test_running_moments_are_those_of_all_rows(batches):
     assert np.isfinite(scaled).all()
     np.testing.assert_array_equal(scaled[:, 2], np.nan_to_num(rows[:, 2]))
     np.testing.assert_allclose(
-        standardiser.inverse(scaled)[~np.isnan(rows)], rows[~np.isnan(rows)], atol=1e-6
+        (scaled * standardiser.deviation + standardiser.mean)[~np.isnan(rows)],
+        rows[~np.isnan(rows)],
+        atol=1e-6,
     )
 
 
@@ -155,9 +157,6 @@ def test_a_standardiser_is_replaced_and_restored():
     np.testing.assert_allclose(seen(rows), [[-1, 0], [1, 0], [0, 0]])
     again = Standardiser.restored(seen.state(), 2)
     np.testing.assert_array_equal(again(rows), seen(rows))
-    more = seen.seen([[3.0, 7.0]])
-    ratio, offset = seen.change_to(more)
-    np.testing.assert_allclose((ratio * seen(rows) + offset)[:2], more(rows)[:2])
     for wrong in (
         {"moments": np.full((3, 2), np.nan)},
         {"moments": -np.ones((3, 2))},
@@ -179,7 +178,7 @@ def test_columns_added_later_have_units_of_their_own():
     row = np.array([[3.0, 1.7e9 + 5.0, 1.8e9 + 7.0, 2.0]])
     after = wide.learned(row, columns)
     np.testing.assert_array_equal(after.narrow(row, columns), [[3.0, 5.0, 0.0, 2.0]])
-    # Only the new column is watched: what the others may have in common was told when they were new.
+    # Only the new column is watched: what the others may have in common was found when they were new.
     close = np.tile([3.0, 1.7e9, 1.0, 2.0], (20, 1))
     close[:, 1:3] += 1e-9 * np.arange(20)[:, None]
     for line in close[:8]:

@@ -230,13 +230,13 @@ def forge(content, random):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         document = json.loads(archive.read("agent.json"))
         arrays = [np.load(io.BytesIO(archive.read(f"{i}.npy"))) for i in range(len(archive.namelist()) - 1)]
-    told = []
+    forged = []
     for _ in range(random.integers(1, 4)):
         if arrays and random.random() < 0.6:
-            told.append(forge_array(arrays, random))
+            forged.append(forge_array(arrays, random))
         else:
-            told.append(forge_json(document, random))
-    return pack(document, arrays), told
+            forged.append(forge_json(document, random))
+    return pack(document, arrays), forged
 
 
 def pack(document, arrays):
@@ -373,7 +373,7 @@ def main(cases=20_000, seed=0, processes=1, only=()):
         for case in range(share, cases, processes):
             random = np.random.default_rng([seed, case])
             name = str(random.choice(sorted(originals)))
-            content, told = forge(originals[name], random)
+            content, forged = forge(originals[name], random)
             path = folder / f"{name}.case-{seed}-{case}"
             path.write_bytes(content)
             answer = worker.ask(path)
@@ -384,7 +384,7 @@ def main(cases=20_000, seed=0, processes=1, only=()):
             if answer in ("refused", "fine"):
                 path.unlink()
             else:
-                defects.append((path, told, answer))
+                defects.append((path, forged, answer))
         worker.end()
 
     with ThreadPoolExecutor(processes) as pool:
@@ -392,8 +392,8 @@ def main(cases=20_000, seed=0, processes=1, only=()):
     for path in folder.iterdir():
         if ".case-" not in path.name:
             path.unlink()
-    for path, told, answer in defects[:40]:
-        print(path, told, answer, sep="\n", end="\n\n")
+    for path, forged, answer in defects[:40]:
+        print(path, forged, answer, sep="\n", end="\n\n")
     if not defects:
         folder.rmdir()
     crashes = sum(number for answer, number in counts.items() if answer.startswith("crash"))

@@ -157,7 +157,7 @@ def fuzz(cases, seed):
             if method != "learn":
                 del given["rewards"]
             kinds = {name: type(value).__name__ for name, value in given.items()}
-            told = f"case {case}: {type(agent).__name__}.{method} of {kinds}"
+            case_name = f"case {case}: {type(agent).__name__}.{method} of {kinds}"
             failed = True
             try:
                 getattr(agent, method)(**given)
@@ -165,9 +165,9 @@ def fuzz(cases, seed):
             except TreebanditError as error:
                 str(error)
             except Exception as error:
-                raw.append(f"{told}: {error!r}"[:300])
+                raw.append(f"{case_name}: {error!r}"[:300])
             if (failed or method == "estimate") and saved(agent, folder) != before:
-                changed.append(told[:300])
+                changed.append(case_name[:300])
                 failed = False
             if not failed:
                 games[place] = restored(type(agent), before, folder), before, rows, arms

@@ -99,13 +99,19 @@ class Browser:
         return answer["result"].get("value")
 
     def wait_for(self, expression: str, *, seconds: float = 60.0) -> Any:
-        """Ask again until the expression is true."""
+        """Ask again until the expression is true; before the page is there it may fail."""
         end = time.monotonic() + seconds
-        while not (value := self.evaluate(expression)):
+        while True:
+            failure = None
+            try:
+                if value := self.evaluate(expression):
+                    return value
+            except AssertionError as error:
+                failure = error
             if time.monotonic() > end:
-                raise AssertionError(f"still not true after {seconds} s: {expression}; {self.complaints()}")
+                said = f"still not true after {seconds} s: {expression}; {self.complaints()}"
+                raise AssertionError(said) from failure
             time.sleep(0.05)
-        return value
 
     def click(self, selector: str) -> None:
         """Press the mouse on the middle of an element, as a user does."""

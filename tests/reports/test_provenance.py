@@ -57,12 +57,13 @@ def test_the_printed_command_plays_the_same_runs_again(tmp_path):
         command = [sys.executable, "-m", "treebandit", *arguments]
         return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
 
-    treebandit("run", "my studies/offers.toml", "--into", "first", "--seeds", "2", "--rounds", "8")
+    alone = ("--workers", "1")  # a second process would take longer to start than its runs
+    treebandit("run", "my studies/offers.toml", "--into", "first", "--seeds", "2", "--rounds", "8", *alone)
     treebandit("report", "first", "--html", "report.html")
     text = html.unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "<h1>Offers [v2]</h1>" in text
     (printed,) = re.findall("<div>treebandit (run .*?)</div>", text)
-    treebandit(*shlex.split(printed))
+    treebandit(*shlex.split(printed), *alone)
     first, again = (load_runs(tmp_path / folder) for folder in ("first", "first-again"))
     assert first["run_id"].sort().to_list() == again["run_id"].sort().to_list()
     assert first.height == 4

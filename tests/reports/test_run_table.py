@@ -5,16 +5,17 @@ from reports.invented import write_paper_like
 
 from treebandit.errors import SavedFileError
 from treebandit.reports import read_results, read_run_table, summarise, write_figures, write_run_table
+from treebandit.reports.run_table import played_runs
 
 
 def test_the_table_gives_the_summary_of_its_records(tmp_path):
     write_paper_like(tmp_path / "records")
     file = write_run_table(tmp_path / "records", tmp_path / "runs.csv")
-    told, kept = summarise(tmp_path / "records"), summarise(read_run_table(file))
+    direct, kept = summarise(tmp_path / "records"), summarise(read_run_table(file))
     columns = ["agent", "environment", "rounds", "seeds", "paper_mean", "note"]
-    assert kept.select(columns).equals(told.select(columns))
+    assert kept.select(columns).equals(direct.select(columns))
     for name in ("regret_mean", "regret_sd", "cpu_seconds_mean"):
-        assert kept[name].to_list() == pytest.approx(told[name].to_list(), abs=0.06, rel=1e-3)
+        assert kept[name].to_list() == pytest.approx(direct[name].to_list(), abs=0.06, rel=1e-3)
 
 
 def test_regret_is_that_after_each_twentieth(tmp_path):
@@ -36,6 +37,15 @@ def test_figures_come_from_the_table_with_the_fixed_routes_of_its_roads(tmp_path
     names = {path.name for path in write_figures(read_run_table(file), tmp_path / "figures")}
     assert {"regret-curves.svg", "final-regret.svg", "time-per-round.svg"} <= names
     assert "free-flow" in (tmp_path / "figures" / "regret-curves.svg").read_text(encoding="utf-8")
+
+
+def test_runs_that_a_table_holds_are_kept(tmp_path):
+    file = tmp_path / "runs.csv"
+    for name, agents in (("a", ["LinUCB"]), ("b", ["Uniform"]), ("b", ["Uniform"])):
+        drive(tmp_path / name, seeds=1, rounds=10, agents=agents)
+        write_run_table(tmp_path / name, file)
+    assert summarise(read_run_table(file))["agent"].to_list() == ["LinUCB", "Uniform"]
+    assert len(played_runs(file)) == 2
 
 
 def test_another_file_is_refused(tmp_path):

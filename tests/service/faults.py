@@ -125,29 +125,31 @@ def check(store_url, load):
     lost_rewards = [id for id in load.rewards if id not in rewards]
     assert not lost, f"{len(lost)} acknowledged decisions are lost: {lost[:3]}"
     assert not lost_rewards, f"{len(lost_rewards)} acknowledged rewards are lost: {lost_rewards[:3]}"
-    for id, told in load.decisions.items():
+    for id, reply in load.decisions.items():
         body = decisions[id]
-        assert told["arm"] == body["arms"][body["chosen"][0]], f"{id} was answered otherwise than stored"
-        assert told["probability"] == body["probability"]
+        assert reply["arm"] == body["arms"][body["chosen"][0]], f"{id} was answered otherwise than stored"
+        assert reply["probability"] == body["probability"]
     for id, value in load.rewards.items():
         assert rewards[id] == value
     assert not load.wrong, load.wrong[:3]
     saved = models.newest(store, row.id, "checkpoint")
-    replayed = False
-    if saved is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            anew = Fold.at(store, row.id, saved.place, from_checkpoint=False)
-            assert state(anew.agent, Path(folder)) == state(models.loaded(saved.data), Path(folder)), (
+    with tempfile.TemporaryDirectory() as folder:
+        # What a learner that starts now makes of the newest checkpoint, and what the whole log makes.
+        goes_on, anew = (Fold.at(store, row.id, row.place, from_checkpoint=each) for each in (True, False))
+        assert state(goes_on.agent, Path(folder)) == state(anew.agent, Path(folder)), "no replay"
+        if saved is not None:
+            then = Fold.at(store, row.id, saved.place, from_checkpoint=False)
+            assert state(then.agent, Path(folder)) == state(models.loaded(saved.data), Path(folder)), (
                 "no replay"
             )
-        replayed = True
     store.close()
     return {
         "decisions": len(load.decisions),
         "rewards": len(load.rewards),
         "log": row.place,
         "versions": row.version,
-        "replay equal": replayed,
+        "learned": anew.rows,
+        "checkpoint at": 0 if saved is None else saved.place,
         "unanswered": load.errors,
     }
 

@@ -37,18 +37,18 @@ class Load:
             context = {f"x{n}": self.random.gauss(0, 1) for n in range(self.features)}
             body = {"id": id, "context": context, "arms": [f"arm{n}" for n in range(self.arms)]}
             # An unanswered request is sent again with the same id, to any replica, until it is answered.
-            told = await self._sent(http, url, f"/v1/bandits/{self.bandit}/decisions", body)
-            if told is None:
+            reply = await self._sent(http, url, f"/v1/bandits/{self.bandit}/decisions", body)
+            if reply is None:
                 continue
-            self.decisions[id] = told
-            value = float(told["arm"] == "arm1") + context["x0"]
+            self.decisions[id] = reply
+            value = float(reply["arm"] == "arm1") + context["x0"]
             path = f"/v1/bandits/{self.bandit}/decisions/{id}/reward"
             if await self._sent(http, self.random.choice(self.urls), path, {"value": value}) is not None:
                 self.rewards[id] = value
             if self.random.random() < 0.05 and not self.stopped:
                 again = await self._sent(http, url, f"/v1/bandits/{self.bandit}/decisions", body)
-                if again is not None and {**again, "repeated": False} != {**told, "repeated": False}:
-                    self.wrong.append((told, again))
+                if again is not None and {**again, "repeated": False} != {**reply, "repeated": False}:
+                    self.wrong.append((reply, again))
             if self.pause:
                 await asyncio.sleep(self.pause)
 

@@ -12,7 +12,7 @@ from azure.core.exceptions import HttpResponseError
 from msrest.authentication import CognitiveServicesCredentials
 
 url, key = sys.argv[1:]
-told = {}
+reply = {}
 
 old = OldClient(url, CognitiveServicesCredentials(key))
 actions = [
@@ -26,18 +26,18 @@ context = [{"time": "morning"}, {"device": {"os": "x", "width": 800}}]
 answer = old.rank(
     RankRequest(actions=actions, context_features=context, excluded_actions=["salad"], event_id="old-1")
 )
-told["old_rank"] = {
+reply["old_rank"] = {
     "event": answer.event_id,
     "action": answer.reward_action_id,
     "ranking": [[each.id, each.probability] for each in answer.ranking],
 }
-told["old_reward"] = old.events.reward("old-1", 1.0)
+reply["old_reward"] = old.events.reward("old-1", 1.0)
 deferred = old.rank(RankRequest(actions=actions, context_features=context, defer_activation=True))
-told["old_activate"] = old.events.activate(deferred.event_id)
+reply["old_activate"] = old.events.activate(deferred.event_id)
 try:
     old.rank(RankRequest(actions=[actions[0], actions[0]], context_features=context))
 except ErrorResponseException as error:
-    told["old_error"] = [error.error.error.code, error.error.error.message]
+    reply["old_error"] = [error.error.error.code, error.error.error.message]
 
 new = NewClient(url, AzureKeyCredential(key))
 body = {
@@ -46,22 +46,22 @@ body = {
     "eventId": "new-1",
     "deferActivation": False,
 }
-told["new_rank"] = new.rank(body)
-told["new_again"] = new.rank(body)
-told["new_reward"] = new.reward("new-1", {"value": 0.5})
-told["new_activate"] = new.activate("new-1")
+reply["new_rank"] = new.rank(body)
+reply["new_again"] = new.rank(body)
+reply["new_reward"] = new.reward("new-1", {"value": 0.5})
+reply["new_activate"] = new.activate("new-1")
 slots = [
     {"id": "top", "baselineAction": "pasta", "features": [{"size": "large"}], "excludedActions": ["soup"]},
     {"id": "side", "baselineAction": "salad"},
 ]
-told["slots"] = new.rank_multi_slot({**body, "eventId": "new-2", "slots": slots})
-told["slots_reward"] = new.reward_multi_slot("new-2", {"reward": [{"slotId": "top", "value": 1.0}]})
-told["slots_activate"] = new.activate_multi_slot("new-2")
+reply["slots"] = new.rank_multi_slot({**body, "eventId": "new-2", "slots": slots})
+reply["slots_reward"] = new.reward_multi_slot("new-2", {"reward": [{"slotId": "top", "value": 1.0}]})
+reply["slots_activate"] = new.activate_multi_slot("new-2")
 
 admin = PersonalizerAdministrationClient(url, AzureKeyCredential(key))
-told["configuration"] = admin.get_service_configuration()
+reply["configuration"] = admin.get_service_configuration()
 wanted = {
-    **told["configuration"],
+    **reply["configuration"],
     "rewardWaitTime": "PT20M",
     "explorationPercentage": 0.2,
     "learningMode": "Apprentice",
@@ -69,16 +69,16 @@ wanted = {
     "logRetentionDays": 90,
     "modelExportFrequency": "PT1M",
 }
-told["updated"] = admin.update_service_configuration(wanted)
-told["apprentice"] = new.rank({**body, "eventId": "new-3"})
-told["model"] = admin.get_model_properties()
-told["log"] = admin.get_log_properties()
+reply["updated"] = admin.update_service_configuration(wanted)
+reply["apprentice"] = new.rank({**body, "eventId": "new-3"})
+reply["model"] = admin.get_model_properties()
+reply["log"] = admin.get_log_properties()
 try:
     admin.get_policy()
 except HttpResponseError as error:
-    told["policy"] = [error.status_code, error.error.code if error.error else None, error.message]
+    reply["policy"] = [error.status_code, error.error.code if error.error else None, error.message]
 try:
     list(admin.list_evaluations())
 except HttpResponseError as error:
-    told["evaluations"] = [error.status_code]
-print(json.dumps(told))
+    reply["evaluations"] = [error.status_code]
+print(json.dumps(reply))

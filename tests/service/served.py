@@ -40,7 +40,7 @@ class Served:
 
     @property
     def runtime(self):
-        return self.server.config.app._runtime
+        return self.server.config.app.runtime
 
     def call(self, method, path, body=None, status=200, **options):
         answer = self.http.request(method, path, json=body, **options)

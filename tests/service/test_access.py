@@ -10,10 +10,11 @@ from service.served import Served
 
 from treebandit.errors import ParameterError
 from treebandit.service import serve
+from treebandit.service.access import is_loopback
 from treebandit.service.keys import KeyRing
 from treebandit.service.logs import JsonFormatter
 from treebandit.service.runtime import Limits
-from treebandit.service.serve import is_loopback, make_server
+from treebandit.service.serve import make_server
 from treebandit.service.store import Store
 
 
@@ -112,7 +113,7 @@ def test_without_keys_only_this_machine_is_served(tmp_path):
     KeyRing(store).add("me", ["admin"])
     server = make_server(store, host="0.0.0.0")
     KeyRing(store).remove("me")
-    server.config.app._runtime.keys.refresh()
+    server.config.app.runtime.keys.refresh()
     transport = httpx.ASGITransport(app=server.config.app)
 
     async def ask():
@@ -121,6 +122,27 @@ def test_without_keys_only_this_machine_is_served(tmp_path):
 
     assert asyncio.run(ask()) == 401  # not open to all because the last key is gone
     store.close()
+
+
+def test_without_keys_pages_of_other_sites_are_refused(tmp_path):
+    with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
+        served.make()
+        own = served.url.removeprefix("http://")
+        for headers, wanted in (
+            ({"Origin": served.url}, 200),
+            ({"Host": own.replace("127.0.0.1", "localhost")}, 200),
+            ({"Origin": "https://example.org"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Host": "example.org"}, 403),
+            ({"Host": own.replace("127.0.0.1", "10.1.1.1")}, 403),
+            ({"Host": "[::1"}, 403),
+        ):
+            answer = served.http.post("/v1/bandits/shop/decisions", json={"arms": ["a"]}, headers=headers)
+            assert answer.status_code == wanted, (headers, answer.text)
+            rank = served.http.post(
+                "/personalizer/v1.0/rank", json={"actions": [{"id": "a"}]}, headers=headers
+            )
+            assert rank.status_code == (201 if wanted == 200 else wanted)
 
 
 def test_rates(tmp_path):

@@ -21,12 +21,12 @@ def shop(served, request):
 
 
 def test_a_decision_tells_what_was_chosen_and_how_probably(served, shop):
-    told = served.decide(name=shop)
-    assert told["arm"] in ("a", "b", "c")
-    assert told["arms"] == [told["arm"]]
-    assert told["probability"] == told["probabilities"][told["arm"]]
-    assert sum(told["probabilities"].values()) == pytest.approx(1.0)
-    assert (told["version"], told["holdout"], told["repeated"]) == (0, False, False)
+    reply = served.decide(name=shop)
+    assert reply["arm"] in ("a", "b", "c")
+    assert reply["arms"] == [reply["arm"]]
+    assert reply["probability"] == reply["probabilities"][reply["arm"]]
+    assert sum(reply["probabilities"].values()) == pytest.approx(1.0)
+    assert (reply["version"], reply["holdout"], reply["repeated"]) == (0, False, False)
 
 
 def test_the_same_id_has_the_same_answer(served, shop):
@@ -44,17 +44,20 @@ def test_several_and_slots(served, shop):
     chosen = {each["slot"]: each["arm"] for each in event["slots"]}
     assert len(set(chosen.values())) == 2
     assert chosen["top"] != "a"
-    again = served.decide("e", name=shop, slots=[{"id": "top"}, {"id": "side"}], arms=["y", "z"])
-    assert again == {**event, "repeated": True}
+    for other in ([{"id": "top"}, {"id": "side"}], [{"id": "side"}], [{"id": "another#1"}], None):
+        again = served.decide("e", name=shop, slots=other, arms=["y", "z"])
+        assert again == {**event, "repeated": True}
+    single = served.decide("s", name=shop)
+    assert served.decide("s", name=shop, slots=[{"id": "top"}]) == {**single, "repeated": True}
     assert served.reward("e", name=shop, slot="top")["status"] == "counted"
     assert served.reward("e", name=shop, slot="none", status=202)["status"] == "early"
 
 
 def test_excluded_arms_are_not_chosen(served, shop):
     for _ in range(10):
-        told = served.decide(name=shop, excluded=["a", "b"])
-        assert told["arm"] == "c"
-        assert told["probability"] == 1.0
+        reply = served.decide(name=shop, excluded=["a", "b"])
+        assert reply["arm"] == "c"
+        assert reply["probability"] == 1.0
 
 
 def test_rewards_have_their_stated_answers(served, shop):
@@ -78,10 +81,10 @@ def test_many_rewards_in_lines(served, shop):
         "".join(f'{{"id": "d{n}", "value": {n}}}\n' for n in range(5))
         + '{"id": "d0", "value": 1}\n\nnonsense\n'
     )
-    told = served.call("POST", f"/v1/bandits/{shop}/rewards", content=lines)
-    assert told["received"] == 7
-    assert told["statuses"] == {"counted": 5, "repeated": 1}
-    assert list(told["errors"]) == ["8"]
+    reply = served.call("POST", f"/v1/bandits/{shop}/rewards", content=lines)
+    assert reply["received"] == 7
+    assert reply["statuses"] == {"counted": 5, "repeated": 1}
+    assert list(reply["errors"]) == ["8"]
     assert served.call("POST", f"/v1/bandits/{shop}/rewards", content="{}", status=400)["received"] == 1
 
 
@@ -90,29 +93,36 @@ def test_a_deferred_decision_counts_once_it_is_activated(served, shop):
     assert served.call("POST", f"/v1/bandits/{shop}/decisions/d/activate")["repeated"] is False
     assert served.call("POST", f"/v1/bandits/{shop}/decisions/d/activate")["repeated"] is True
     served.call("POST", f"/v1/bandits/{shop}/decisions/unknown/activate", status=404)
+    served.decide("e", name=shop, deferred=True, slots=[{"id": "top#1"}, {"id": "side"}])
+    assert served.call("POST", f"/v1/bandits/{shop}/decisions/e/activate")["repeated"] is False
+    assert served.reward("e", name=shop, slot="top#1")["status"] == "counted"
+    waiting = served.store.rows(
+        "SELECT count(*) FROM entries WHERE kind = 'activation' AND decision LIKE 'e#%'"
+    )
+    assert waiting == [(2,)]
 
 
 def test_a_batch_of_decisions(served, shop):
     asked = [{"id": "x", "arms": ["a"]}, {"arms": ["a", "a"]}, {"id": "x", "arms": ["b"]}]
-    told = served.call("POST", f"/v1/bandits/{shop}/decisions:batch", {"decisions": asked})["decisions"]
-    assert told[0]["decision"]["arm"] == told[2]["decision"]["arm"] == "a"
-    assert "offered twice" in told[1]["error"]["message"]
+    reply = served.call("POST", f"/v1/bandits/{shop}/decisions:batch", {"decisions": asked})["decisions"]
+    assert reply[0]["decision"]["arm"] == reply[2]["decision"]["arm"] == "a"
+    assert "offered twice" in reply[1]["error"]["message"]
 
 
 def test_apprentice_and_log_only_answer_the_baseline(served):
     served.make("apprentice", mode="apprentice")
-    told = served.decide(name="apprentice", baseline="b")
-    assert (told["arm"], told["probability"]) == ("b", 1.0)
+    reply = served.decide(name="apprentice", baseline="b")
+    assert (reply["arm"], reply["probability"]) == ("b", 1.0)
     assert served.decide(name="apprentice")["arm"] == "a"
     served.make("logging", mode="log-only")
-    told = served.decide(name="logging", baseline="c", baseline_probability=0.25)
-    assert (told["arm"], told["probability"]) == ("c", 0.25)
+    reply = served.decide(name="logging", baseline="c", baseline_probability=0.25)
+    assert (reply["arm"], reply["probability"]) == ("c", 0.25)
 
 
 def test_a_share_is_held_out_and_a_subject_stays_on_its_side(served):
     served.make("held", holdout=0.5, holdout_policy="arm:c")
-    told = [served.decide(name="held") for _ in range(60)]
-    held = [each for each in told if each["holdout"]]
+    reply = [served.decide(name="held") for _ in range(60)]
+    held = [each for each in reply if each["holdout"]]
     assert 10 < len(held) < 50
     assert {(each["arm"], each["probability"]) for each in held} == {("c", 1.0)}
     sides = {served.decide(name="held", subject="somebody")["holdout"] for _ in range(10)}
@@ -130,6 +140,9 @@ def test_settings(served):
         {"nonsense": 1},
         {"agent": {"class": "Nobody"}},
         {"agent": {"class": "os:system"}},
+        {"agent": {"class": "Bandit", "background": True}},
+        {"agent": {"class": "Bandit", "seed": -1}},
+        {"agent": {"class": "LinUCB", "exploration": 10**400}},
         {"agent": {"class": "HistogramForest"}},
         {"holdout_policy": "x"},
         {"floor": 2},
@@ -160,7 +173,9 @@ def test_bad_requests_say_what_is_wrong(served, shop):
         assert said in answer["error"]["message"], answer
     assert served.call("POST", path, content=b"\xff", status=400)
     assert served.call("POST", path, content=b"[" * 100_000, status=400)
-    assert served.call("POST", path, content=b" " * (1 << 21), status=413)
+    for _ in range(5):  # the answer must not be lost with the bytes that nobody read
+        assert served.call("POST", path, content=b" " * (1 << 24), status=413)
+        assert served.call("POST", f"{path}/none/nothing", content=b" " * (1 << 24), status=404)
     served.decide("d", name=shop)
     for body in ({}, {"value": "1"}, {"value": []}, {"value": 1e300}, {"value": None}):
         served.call("POST", f"{path}/d/reward", body, 400)
@@ -219,6 +234,8 @@ def test_models_are_listed_downloaded_uploaded_and_rolled_back(served, shop, tmp
     (tmp_path / "snapshot").write_bytes(snapshot.content)
     with pytest.raises(treebandit.errors.TreebanditError):
         treebandit.load(tmp_path / "snapshot").learn([{"x": 1.0}], [1.0], arms=["a"])
+    refused = served.call("PUT", f"/v1/bandits/{shop}/model", content=snapshot.content, status=400)
+    assert "history" in refused["error"]["message"]
     mine = treebandit.Bandit(seed=1)
     mine.learn([{"x": float(n)} for n in range(20)], [float(n % 2) for n in range(20)], arms=["a", "b"] * 10)
     mine.save(tmp_path / "mine")
@@ -256,6 +273,13 @@ def test_erasing_by_subject_takes_rows_out_of_the_model(served, shop):
     assert served.reward("d1", name=shop)["status"] == "erased"
     log = served.http.get(f"/v1/bandits/{shop}/log").text
     assert len(log.splitlines()) == 5
+    for event in ("e", "f"):
+        served.decide(event, name=shop, slots=[{"id": "top"}, {"id": "side"}], subject="me")
+    assert served.call("POST", f"/v1/bandits/{shop}/erasures", {"ids": ["e"]})["erased"] == 2
+    assert served.call("POST", f"/v1/bandits/{shop}/erasures", {"subject": "me"})["erased"] == 2
+    for event in ("e", "f"):
+        served.decide(event, name=shop, slots=[{"id": "other"}], status=410)
+        assert served.reward(event, name=shop, slot="top")["status"] == "erased"
     served.call("POST", f"/v1/bandits/{shop}/erasures", {}, 400)
 
 

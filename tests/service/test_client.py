@@ -98,10 +98,10 @@ def test_the_same_for_asyncio(served):
     async def run():
         async with AsyncClient(served.url, "shop", timeout=10) as client:
             decisions = await asyncio.gather(*(client.decide({"x": n}, ["a", "b"]) for n in range(20)))
-            told = await asyncio.gather(*(client.reward(each, 1.0) for each in decisions))
+            reply = await asyncio.gather(*(client.reward(each, 1.0) for each in decisions))
             later = await client.decide(None, ["a"], deferred=True)
             await client.activate(later)
-            return told
+            return reply
 
     assert set(asyncio.run(run())) == {"counted"}
 

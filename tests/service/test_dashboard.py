@@ -13,7 +13,7 @@ from treebandit.service.dashboard import dashboard, lateness
 from treebandit.service.dashboard_alerts import Silence, silent
 from treebandit.service.dashboard_policies import other_policies
 from treebandit.service.dashboard_recent import quantiles
-from treebandit.service.dashboard_sums import headline
+from treebandit.service.dashboard_sums import headline, points
 from treebandit.service.entries import DecisionBody, NewDecision, NewReward, RewardBody
 from treebandit.service.log import Group
 from treebandit.service.queries import Cell, Delay
@@ -32,12 +32,12 @@ def cell(rewards, *, holdout=False, arm="a", bucket=0, decisions=None):
 def test_the_headline_tells_more_and_less_with_the_interval_of_two_means():
     chance = np.random.default_rng(0)
     high, low = chance.random(400) < 0.5, chance.random(100) < 0.2
-    told = headline([cell(high), cell(low, holdout=True)], CONFIG, 0)
+    reply = headline([cell(high), cell(low, holdout=True)], CONFIG, 0)
     error = math.sqrt(np.var(high, ddof=1) / 400 + np.var(low, ddof=1) / 100)
     difference = high.mean() - low.mean()
-    assert told.verdict == "more"
-    assert told.title == "The bandit earns more than the holdout"
-    found = (told.difference.mean, told.difference.low, told.difference.high)
+    assert reply.verdict == "more"
+    assert reply.title == "The bandit earns more than the holdout"
+    found = (reply.difference.mean, reply.difference.low, reply.difference.high)
     assert found == pytest.approx(
         (difference, difference - 1.96 * error, difference + 1.96 * error), abs=1e-4
     )
@@ -54,6 +54,15 @@ def test_the_headline_tells_how_many_rewards_are_missing():
     assert close.missing > 10_000
     same = headline([cell([1] * 50), cell([1] * 50, holdout=True)], CONFIG, 0)
     assert (same.verdict, same.missing) == ("unclear", None)
+
+
+def test_a_span_with_far_fewer_rewards_than_usual_has_no_mean():
+    full = [cell([0, 1] * 20, bucket=bucket, holdout=side) for bucket in range(3) for side in (False, True)]
+    newest = [cell([1], bucket=3, holdout=True), cell([0, 1] * 10, bucket=3)]
+    told = points([*full, *newest], 0, 1_000_000, 4)
+    assert [point.holdout.mean for point in told] == [0.5, 0.5, 0.5, None]
+    assert [point.policy.mean for point in told] == [0.5] * 4
+    assert points([cell([1])], 0, 1_000_000, 1)[0].policy.mean == 1.0
 
 
 def test_the_headline_without_holdout_and_without_decisions():
@@ -111,13 +120,13 @@ def test_a_steady_shop_has_no_alerts(quiet):
     shop = Filled(quiet, wait=2.0)
     shop.fill(1200, reward=lambda number, arm: float(number % 3 == 0))
     shop.wait(3)
-    told = shop.looked()
-    assert told.alerts == []
-    assert told.decisions == 1200
-    assert sum(each.decisions for each in told.arms) == 1200
-    assert sum(each.share for each in told.arms) == pytest.approx(1)
-    assert told.awaiting == 0
-    tried = np.mean([each.not_best for each in told.exploration])
+    reply = shop.looked()
+    assert reply.alerts == []
+    assert reply.decisions == 1200
+    assert sum(each.decisions for each in reply.arms) == 1200
+    assert sum(each.share for each in reply.arms) == pytest.approx(1)
+    assert reply.awaiting == 0
+    tried = np.mean([each.not_best for each in reply.exploration])
     assert tried == pytest.approx(0.4, abs=0.06)
 
 
@@ -193,9 +202,9 @@ def test_other_policies_agree_with_weights_made_by_hand(quiet):
 
 
 def test_lateness_and_quantiles():
-    told = lateness([Delay(500_000, True)] * 9 + [Delay(60 * SECOND, False)])
-    assert (told.rewards, told.late, told.median) == (10, 1, 0.5)
-    assert sum(count for _, count in told.bins) == 10
+    reply = lateness([Delay(500_000, True)] * 9 + [Delay(60 * SECOND, False)])
+    assert (reply.rewards, reply.late, reply.median) == (10, 1, 0.5)
+    assert sum(count for _, count in reply.bins) == 10
     assert lateness([Delay(0, True)]).rewards == 1
     assert quantiles((1.0, 2.0, math.inf), (50, 50, 0), (0.5, 0.75)) == [1.0, 1.5]
     assert quantiles((1.0, 2.0, math.inf), (0, 0, 5), (0.99,)) == [2.0]
@@ -207,14 +216,14 @@ def test_what_the_service_answers(tmp_path):
         assert served.call("GET", "/v1/bandits/shop/dashboard")["headline"]["verdict"] == "no decisions"
         served.decide("x")
         served.reward("x")
-        told = served.until(
+        reply = served.until(
             lambda: (
                 found
                 if (found := served.call("GET", "/v1/bandits/shop/dashboard?span=all"))["decisions"]
                 else None
             )
         )
-        assert told["name"] == "shop"
+        assert reply["name"] == "shop"
         served.call("GET", "/v1/bandits/none/dashboard", status=404)
         served.call("GET", "/v1/bandits/shop/dashboard?span=9", status=400)
         page = served.http.get("/")

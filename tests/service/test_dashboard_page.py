@@ -130,10 +130,10 @@ def test_where_keys_are_on_the_page_asks_for_one(browser, tmp_path):
             browser.evaluate(f"document.getElementById('key').value = {json.dumps(key)}")
             browser.click("#ask button")
             if key == blind:
-                browser.wait_for("document.getElementById('trouble').textContent.includes('does not do')")
+                browser.wait_for("document.getElementById('problem').textContent.includes('does not do')")
         browser.wait_for("document.getElementById('foot').textContent.includes('2 decisions')")
         assert browser.evaluate("localStorage.length") == 0
         assert secret not in browser.evaluate("location.href + document.cookie")
-        told = [each for each in complaints(browser, served) if "401" not in each and "403" not in each]
-        assert told == []
+        reply = [each for each in complaints(browser, served) if "401" not in each and "403" not in each]
+        assert reply == []
         browser.evaluate("sessionStorage.clear()")

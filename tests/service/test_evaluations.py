@@ -7,8 +7,8 @@ def served(tmp_path_factory):
     with Served(f"sqlite:///{tmp_path_factory.mktemp('jobs')}/store.db") as made:
         made.make(agent={"class": "Uniform", "seed": 0}, floor=0.0)
         for number in range(120):
-            told = made.decide(f"d{number}", context={"x": float(number % 5)})
-            made.reward(f"d{number}", float(told["arm"] == "a"))
+            reply = made.decide(f"d{number}", context={"x": float(number % 5)})
+            made.reward(f"d{number}", float(reply["arm"] == "a"))
         made.learned()
         yield made
 
@@ -16,15 +16,15 @@ def served(tmp_path_factory):
 def done(served, **asked):
     job = served.call("POST", "/v1/bandits/shop/evaluations", asked, 202)
     path = f"/v1/bandits/shop/evaluations/{job['id']}"
-    return served.until(lambda: (told := served.call("GET", path))["state"] != "running" and told, 240)
+    return served.until(lambda: (reply := served.call("GET", path))["state"] != "running" and reply, 240)
 
 
 def test_policies_are_evaluated_on_the_log(served):
-    told = done(served, policies=["uniform", "arm:a", "arm:b"], estimators=["ips", "snips"])
-    assert told["state"] == "done", told
-    assert {"uniform", "arm:a", "arm:b"} <= set(str(told["result"]).replace("'", " ").split())
+    reply = done(served, policies=["uniform", "arm:a", "arm:b"], estimators=["ips", "snips"])
+    assert reply["state"] == "done", reply
+    assert {"uniform", "arm:a", "arm:b"} <= set(str(reply["result"]).replace("'", " ").split())
     listed = served.call("GET", "/v1/bandits/shop/evaluations")["evaluations"]
-    assert listed[0]["id"] == told["id"]
+    assert listed[0]["id"] == reply["id"]
     assert "result" not in listed[0]
 
 
@@ -33,6 +33,6 @@ def test_what_cannot_be_evaluated_is_told(served):
     for wrong in ({}, {"policies": []}, {"policies": ["king"]}, {"policies": ["uniform"], "since": "x"}):
         served.call("POST", path, wrong, 400)
     served.call("GET", f"{path}/none", status=404)
-    told = done(served, policies=["version:999"])
-    assert told["state"] == "failed"
-    assert "no model is kept" in told["reason"]
+    reply = done(served, policies=["version:999"])
+    assert reply["state"] == "failed"
+    assert "no model is kept" in reply["reason"]

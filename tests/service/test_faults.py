@@ -7,14 +7,14 @@ from treebandit.service.store import Store
 
 
 def test_nothing_acknowledged_is_lost_when_the_service_or_the_learner_is_killed(tmp_path):
-    told = faults.kills(f"sqlite:///{tmp_path}/store.db", 1, 3, 1, tmp_path)
-    assert told["decisions"] > 0
+    reply = faults.kills(f"sqlite:///{tmp_path}/store.db", 1, 3, 1, tmp_path)
+    assert reply["decisions"] > 0
 
 
 @pytest.mark.slow
 def test_nor_with_two_replicas_on_postgresql(cluster, tmp_path):
-    told = faults.kills(cluster.new(), 2, 3, 2, tmp_path)
-    assert told["decisions"] > 0
+    reply = faults.kills(cluster.new(), 2, 3, 2, tmp_path)
+    assert reply["decisions"] > 0
 
 
 @pytest.mark.slow

@@ -266,7 +266,7 @@ def test_a_learner_on_its_own_thread(store):
     play(shop, 60)
     while sum(each.places.get("shop", 0) >= shop.now.place - 1 for each in (learner, second)) < 1:
         learner.wake()
-    assert not learner.trouble
+    assert not learner.failures
     learner.stop()
     second.stop()
     assert models.newest(store, shop.row.id, "checkpoint") is not None

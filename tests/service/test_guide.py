@@ -1,7 +1,8 @@
-"""The commands and the code of docs/service.md, against a running service."""
+"""The commands and the code of docs/service.md and docs/tutorials/serving.md, against a running service."""
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 from service.served import Served
@@ -9,20 +10,29 @@ from typer.testing import CliRunner
 
 from treebandit.cli import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "service.md").read_text(encoding="utf-8")
+TUTORIAL = (DOCS / "tutorials" / "serving.md").read_text(encoding="utf-8")
+
+
+def send(served, command):
+    """What a `curl` command of a page does; `-o` writes the answer into a file."""
+    words = shlex.split(command)
+    given = dict(pairwise(words))
+    url = next(word for word in words if word.startswith("http"))
+    answer = served.http.request(given.get("-X", "GET"), url, content=given.get("-d"))
+    assert answer.status_code < 300, (command, answer.text)
+    if "-o" in given:
+        Path(given["-o"]).write_bytes(answer.content)
+    return answer
 
 
 def test_start_create_decide_reward_look(tmp_path, capsys):
     with Served(f"sqlite:///{tmp_path}/store.db") as served:
         page = PAGE.replace("http://127.0.0.1:8787", served.url)
         for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL):
-            words = shlex.split(block)
-            if words[0] == "curl":
-                method = words[words.index("-X") + 1] if "-X" in words else "GET"
-                path = next(word for word in words if word.startswith("http"))
-                data = words[words.index("-d") + 1] if "-d" in words else None
-                answer = served.http.request(method, path, content=data)
-                assert answer.status_code < 300, (block, answer.text)
+            if block.startswith("curl"):
+                answer = send(served, block)
         assert '"id":"visit-1"' in answer.text
         assert '"reward":1.0' in answer.text
         (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -30,6 +40,22 @@ def test_start_create_decide_reward_look(tmp_path, capsys):
         arm, probability = capsys.readouterr().out.split()
         assert arm in ("coffee", "tea")
         assert 0 < float(probability) <= 1
+
+
+def test_the_tutorial_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with Served(f"sqlite:///{tmp_path}/store.db") as served:
+        page = TUTORIAL.replace("http://127.0.0.1:8787", served.url).replace("timeout=5.0", "timeout=60.0")
+        names = {"__name__": "__main__"}
+        for language, block in re.findall(r"```(sh|python)\n(.*?)```", page, re.DOTALL):
+            if language == "sh":
+                answer = send(served, block)
+            else:
+                exec(compile(block, "serving.md", "exec"), names)
+        assert answer.json()
+    said = capsys.readouterr().out
+    assert "as it was: 0." in said
+    assert "always free shipping: " in said
 
 
 def test_keys_on_the_command_line(tmp_path):

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from service.served import Served
@@ -45,7 +46,7 @@ def azure(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(served, azure):
+def reply(served, azure):
     script = Path(__file__).with_name("personalizer_clients.py")
     run = subprocess.run(
         [azure, script, served.url, "a-key-that-nobody-checks"], capture_output=True, text=True, timeout=240
@@ -54,39 +55,40 @@ def told(served, azure):
     return json.loads(run.stdout)
 
 
-def test_the_old_package_ranks_rewards_and_activates(told):
-    rank = told["old_rank"]
+def test_the_old_package_ranks_rewards_and_activates(reply):
+    rank = reply["old_rank"]
     assert rank["event"] == "old-1"
     assert rank["action"] in ("pasta", "soup")
     assert rank["ranking"][2] == ["salad", 0.0]
     assert rank["ranking"][0][0] == rank["action"]
     assert sum(each[1] for each in rank["ranking"]) == pytest.approx(1.0)
-    assert told["old_reward"] is told["old_activate"] is None
-    assert told["old_error"][0] == "InvalidRankRequest"
-    assert "offered twice" in told["old_error"][1]
+    assert reply["old_reward"] is reply["old_activate"] is None
+    assert reply["old_error"][0] == "InvalidRankRequest"
+    assert "offered twice" in reply["old_error"][1]
 
 
-def test_the_new_package_too_with_slots(told):
-    assert told["new_rank"]["eventId"] == "new-1"
-    assert told["new_again"] == told["new_rank"]
-    chosen = {each["id"]: each["rewardActionId"] for each in told["slots"]["slots"]}
+def test_the_new_package_too_with_slots(reply):
+    assert reply["new_rank"]["eventId"] == "new-1"
+    assert reply["new_again"] == reply["new_rank"]
+    chosen = {each["id"]: each["rewardActionId"] for each in reply["slots"]["slots"]}
     assert set(chosen) == {"top", "side"}
     assert chosen["top"] != "soup"
     assert chosen["top"] != chosen["side"]
-    assert told["apprentice"]["rewardActionId"] == "pasta"
+    assert reply["apprentice"]["rewardActionId"] == "pasta"
 
 
-def test_administration(told):
-    assert told["configuration"]["rewardWaitTime"] == "PT10M"
-    updated = told["updated"]
+def test_administration(reply):
+    assert reply["configuration"]["rewardWaitTime"] == "PT10M"
+    assert reply["configuration"]["rewardAggregation"] == "earliest"
+    updated = reply["updated"]
     assert (updated["rewardWaitTime"], updated["explorationPercentage"]) == ("PT20M", 0.2)
     assert (updated["learningMode"], updated["rewardAggregation"]) == ("Apprentice", "earliest")
     assert (updated["logRetentionDays"], updated["modelExportFrequency"]) == (90, "PT1M")
-    assert set(told["model"]) == {"creationTime", "lastModifiedTime"}
-    assert set(told["log"]["dateRange"]) == {"from", "to"}
-    assert told["policy"][:2] == [501, "NotImplemented"]
-    assert "PUT /v1/bandits" in told["policy"][2]
-    assert told["evaluations"] == [501]
+    assert set(reply["model"]) == {"creationTime", "lastModifiedTime"}
+    assert set(reply["log"]["dateRange"]) == {"from", "to"}
+    assert reply["policy"][:2] == [501, "NotImplemented"]
+    assert "PUT /v1/bandits" in reply["policy"][2]
+    assert reply["evaluations"] == [501]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,23 @@ def test_every_version_of_the_paths(served, base):
     assert served.http.post(f"{base}/events/never/reward", json={"value": 1}).status_code == 204
     assert served.http.post(f"{base}/events/none/activate").status_code == 404
     assert served.http.get(f"{base}/evaluations").status_code == 501
+    slots = [{"id": "main#1", "baselineAction": "a"}, {"id": "side", "baselineAction": "b"}]
+    body = {
+        "actions": [action, {"id": "b"}],
+        "slots": slots,
+        "eventId": f"50% #{base}",
+        "deferActivation": True,
+    }
+    event = served.call("POST", f"{base}/multislot/rank", body, 201)
+    assert served.call("POST", f"{base}/multislot/rank", {**body, "slots": slots[:1]}, 201) == event
+    assert event["eventId"] == body["eventId"]
+    path = f"{base}/multislot/events/{quote(event['eventId'], safe='')}"
+    assert served.http.post(f"{path}/activate").status_code == 204
+    rewards = [{"slotId": "main#1", "value": 1.0}, {"slotId": "side", "value": 0.5}]
+    assert served.http.post(f"{path}/reward", json={"reward": rewards}).status_code == 204
+    name = "mine" if "mine" in base else "personalizer"
+    log = [json.loads(line) for line in served.http.get(f"/v1/bandits/{name}/log").text.splitlines()]
+    assert [each["reward"] for each in log if each["id"].startswith("50%25 %23")][-2:] == [1.0, 0.5]
     assert served.http.delete(f"{base}/model").json()["error"]["code"] == "NotImplemented"
 
 
@@ -118,7 +137,8 @@ def test_bad_calls_have_personalizers_error_body(served):
         ("rank", {"actions": []}),
         ("rank", {"actions": [{"id": "a"}, {"id": "a"}]}),
         ("rank", {"actions": [{"id": "a"}], "excludedActions": ["a"]}),
-        ("rank", {"actions": [{"id": "a"}], "eventId": "a#b"}),
+        ("rank", {"actions": [{"id": "a"}], "eventId": "a\x00b"}),
+        ("rank", {"actions": [{"id": "a"}], "eventId": "#" * 200}),
         ("rank", {"actions": [{"id": "a"}], "contextFeatures": "x"}),
         ("multislot/rank", {"actions": [{"id": "a"}], "slots": [{"id": "s"}, {"id": "t"}]}),
         ("events/x/reward", {"value": "1"}),
@@ -127,8 +147,28 @@ def test_bad_calls_have_personalizers_error_body(served):
         answer = served.http.post(f"/personalizer/v1.0/{path}", json=body)
         assert answer.status_code == 400, (path, body, answer.text)
         assert set(answer.json()["error"]) == {"code", "message"}
+        code = answer.json()["error"]["code"]
+        assert code == ("InvalidRankRequest" if "rank" in path else "InvalidRewardRequest")
+        assert answer.headers["x-ms-error-code"] == code
+    body = {"actions": [{"id": "a"}, {"id": "b"}], "slots": [{"id": "s"}]}
+    for first, second in (("rank", "multislot/rank"), ("multislot/rank", "rank")):
+        served.call("POST", f"/personalizer/v1.0/{first}", {**body, "eventId": first}, 201)
+        served.call("POST", f"/personalizer/v1.0/{second}", {**body, "eventId": first}, 400)
+    unknown = served.http.post("/personalizer/v1.0/events/none/activate")
+    assert unknown.json()["error"]["code"] == "InvalidEventIdToActivate"
+    long = served.http.post("/personalizer/v1.0/rank", content=b" " * (1 << 21))
+    assert (long.status_code, long.headers["x-ms-error-code"]) == (413, "PayloadSizeExceeded")
     assert served.http.post("/personalizer/rank?api-version=1999", json={}).status_code == 400
-    for wrong in ({"rewardWaitTime": "soon"}, {"learningMode": "Never"}, {"explorationPercentage": 7}):
+    before = served.call("GET", "/personalizer/v1.0/configurations/service")
+    after = served.call("PUT", "/personalizer/v1.0/configurations/service", {**before, "defaultReward": 0.25})
+    assert after.pop("lastConfigurationEditDate") > before.pop("lastConfigurationEditDate")
+    assert after == {**before, "defaultReward": 0.25}
+    for wrong in (
+        {"rewardWaitTime": "soon"},
+        {"learningMode": "Never"},
+        {"explorationPercentage": 7},
+        {"defaultReward": 10**400},
+    ):
         assert served.http.put("/personalizer/v1.0/configurations/service", json=wrong).status_code == 400
 
 

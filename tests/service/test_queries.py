@@ -33,7 +33,7 @@ def busy_shop(store, **settings):
 
 
 def reference(store, row, since, step):
-    """Cells by reading everything: (bucket, holdout, arm) -> decisions, settled, total, squares, answered."""
+    """Cells by reading everything: (bucket, holdout, arm) -> decisions, final, total, squares, answered."""
     found = {}
     for entry in store.entries(row.id, 0, 10_000, "decision"):
         about = store.about(row.id, [entry.decision])[entry.decision]
@@ -73,7 +73,7 @@ def test_cells_are_those_of_a_loop_over_the_log(store, aggregation, default):
     assert found.keys() == expected.keys()
     for key, cell in expected.items():
         each = found[key]
-        got = (each.decisions, each.settled, each.total, each.squares, each.answered)
+        got = (each.decisions, each.final, each.total, each.squares, each.answered)
         assert got == pytest.approx(tuple(cell))
     assert sum(each.probability for each in found.values()) == pytest.approx(0.5 * 58)
 

@@ -179,10 +179,16 @@ def test_an_older_treebandit_refuses_a_newer_store(url):
 
 
 def test_a_store_that_cannot_be_reached_is_told_without_its_password():
-    with pytest.raises(StoreError, match="cannot be used") as told:
+    with pytest.raises(StoreError, match="cannot be used") as reply:
         Store.open("postgresql://me:secret@127.0.0.1:1/none")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(reply.value)
     assert shown_url("postgresql://me:secret@host/db") == "postgresql://me@host/db"
+    shown = shown_url("postgresql://host/db?user=me&password=secret&sslpassword=secret&sslmode=require")
+    assert shown == "postgresql://host/db?user=me&sslmode=require"
+    for wrong in ("se/cret", "s@e:cret", "se%zzcret"):
+        with pytest.raises(ParameterError, match="%XX") as raised:
+            open_database(f"postgresql://me:{wrong}@host/db")
+        assert "cret" not in str(raised.value)
     with pytest.raises(ParameterError, match="sqlite:///file"):
         open_database("mysql://x")
     with pytest.raises(ParameterError, match="give a file"):

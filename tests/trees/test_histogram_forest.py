@@ -157,9 +157,9 @@ def test_a_category_counts_as_one_column_where_it_is_told():
     features = np.hstack([random.standard_normal((400, 1)), one_hot(codes, 10)]).astype(np.float32)
     targets = random.standard_normal(400)
 
-    def roots_on_category(**told):
+    def roots_on_category(**groups):
         learner = HistogramForest(n_trees=300, max_features=1, max_depth=1)
-        forest = learner.fit(features, targets, seed=0, **told)
+        forest = learner.fit(features, targets, seed=0, **groups)
         moved = features.copy()
         moved[:, 0] = 9.0
         return (forest.find_leaves(features) == forest.find_leaves(moved)).all(0).mean()

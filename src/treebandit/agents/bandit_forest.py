@@ -14,10 +14,11 @@ from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.elimination import EliminationForest
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
-from treebandit.errors import ArmsError, NotFittedError, ParameterError, SavedFileError
+from treebandit.errors import ArmsError, NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
 from treebandit.models.model import Commit, copy_of
+from treebandit.parameters import check_number
 from treebandit.policies.floor import ScoreDraws
 
 _Parts = tuple[ArmIndex, "_Variables | None", EliminationForest | None, float]
@@ -67,45 +68,34 @@ class BanditForest(BaseAgent):
         #: Least and greatest reward so far, and the one that counts as 0.
         self._range, self._least = (math.inf, -math.inf), 0.0
         self._variables: _Variables | None = None
-        self._forest: EliminationForest | None = None
+        self.forest: EliminationForest | None = None
 
     def _check_arguments(self) -> None:
         for name, least in (("n_trees", 1), ("min_depth", 1), ("n_bins", 2), ("bin_rows", 1)):
-            if getattr(self, name) < least:
-                raise ParameterError(f"{name}={getattr(self, name)!r}; expected {least} or more")
-        if self.max_depth < self.min_depth:
-            raise ParameterError(
-                f"max_depth={self.max_depth} is below min_depth={self.min_depth}; give a range"
-            )
-        if not 0 <= self.min_epsilon <= self.max_epsilon < math.inf:
-            raise ParameterError(
-                f"min_epsilon={self.min_epsilon}, max_epsilon={self.max_epsilon}; expected a range from 0 or above"
-            )
-        if not 0 < self.variable_share <= 1:
-            raise ParameterError(
-                f"variable_share={self.variable_share!r}; expected a share above 0 and up to 1"
-            )
-        if not 0 < self.delta < 1:
-            raise ParameterError(f"delta={self.delta!r}; expected a probability between 0 and 1")
-        if not 0 < self.radius < math.inf:
-            raise ParameterError(f"radius={self.radius!r}; expected a number above 0")
+            check_number(name, getattr(self, name), least=least, whole=True)
+        check_number("max_depth", self.max_depth, least=self.min_depth, whole=True)
+        check_number("min_epsilon", self.min_epsilon, least=0)
+        check_number("max_epsilon", self.max_epsilon, least=self.min_epsilon)
+        check_number("variable_share", self.variable_share, above=0, most=1)
+        check_number("delta", self.delta, above=0, below=1)
+        check_number("radius", self.radius, above=0)
 
     def _scores(self, candidates: Candidates) -> Floats:
         arms = self._need_arms(candidates)
-        if self._forest is None or self._variables is None:
+        if self.forest is None or self._variables is None:
             return self._random.random(len(candidates))
         rivals, place = np.unique(arms, return_inverse=True)
-        slots = self._arms.find(rivals)
+        arm_rows = self._arms.find(rivals)
         bits = self._variables(candidates.contexts)
         if (bits == bits[0]).all():
-            return self._forest.votes(bits[0], slots, self.clock)[place]
+            return self.forest.votes(bits[0], arm_rows, self.clock)[place]
         contexts, which = np.unique(bits, axis=0, return_inverse=True)
-        votes = np.stack([self._forest.votes(row, slots, self.clock) for row in contexts])
+        votes = np.stack([self.forest.votes(row, arm_rows, self.clock) for row in contexts])
         return votes[which.ravel(), place]
 
     def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
         self._need_arms(candidates)
-        if self._forest is None or self._variables is None:
+        if self.forest is None or self._variables is None:
             return ScoreDraws.random(len(candidates))
         return ScoreDraws(self._scores(candidates)[None])
 
@@ -114,16 +104,16 @@ class BanditForest(BaseAgent):
         random = copy_of(self._random)
         least, greatest = self._range
         seen = min(least, float(rewards.min())), max(greatest, float(rewards.max()))
-        early, parts = self._early, (self._arms, self._variables, self._forest, self._least)
-        if self._forest is not None and self._variables is not None:
-            parts = self._grown(self._forest.copy(), self._variables, chosen, arms, rewards, seen, random)
+        early, parts = self._early, (self._arms, self._variables, self.forest, self._least)
+        if self.forest is not None and self._variables is not None:
+            parts = self._grown(self.forest.copy(), self._variables, chosen, arms, rewards, seen, random)
         else:
             early = self._early.appended(chosen, rewards)
             if len(early) >= self.bin_rows or all(chosen.columns.categories):
                 parts, early = self._planted(early, chosen.columns, seen, random), History()
 
         def commit() -> None:
-            self._arms, self._variables, self._forest, self._least = parts
+            self._arms, self._variables, self.forest, self._least = parts
             self._early, self._range = early, seen
             self._random.bit_generator.state = random.bit_generator.state
 
@@ -164,22 +154,22 @@ class BanditForest(BaseAgent):
         least = self._least if least is None else least
         unit = (seen[1] - seen[0] if self.standardise else 1.0) or 1.0
         index = ArmIndex(self._arms.labels)
-        slots = index.register(arms)
+        arm_rows = index.register(arms)
         forest.widen(len(index))
-        for row, slot, reward in zip(variables(rows.contexts), slots, rewards, strict=True):
-            forest.learn(row, slot, float(reward) - least, random, unit=unit)
+        for row, arm_row, reward in zip(variables(rows.contexts), arm_rows, rewards, strict=True):
+            forest.learn(row, arm_row, float(reward) - least, random, unit=unit)
         return index, variables, forest, least
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         arms = self._need_arms(candidates)
-        if self._forest is None or self._variables is None:
+        if self.forest is None or self._variables is None:
             raise NotFittedError(
                 f"no trees yet: {len(self._early)} rows learned, and {self.bin_rows} are needed to bin the numbers; "
                 "learn more rows before asking for an estimate"
             )
-        slots = self._arms.find(arms)
-        rows = zip(self._variables(candidates.contexts), slots, strict=True)
-        mean, variance, count = np.array([self._forest.estimate(bits, slot) for bits, slot in rows]).T
+        arm_rows = self._arms.find(arms)
+        rows = zip(self._variables(candidates.contexts), arm_rows, strict=True)
+        mean, variance, count = np.array([self.forest.estimate(bits, arm_row) for bits, arm_row in rows]).T
         unit = (self._range[1] - self._range[0] if self.standardise else 1.0) or 1.0
         return Estimate(self._least + mean, variance * unit**2, count)
 
@@ -194,7 +184,7 @@ class BanditForest(BaseAgent):
             "range": [*self._range, self._least],
             "early": self._early.state(),
             "variables": None if self._variables is None else self._variables.state(),
-            "forest": None if self._forest is None else self._forest.state(),
+            "forest": None if self.forest is None else self.forest.state(),
         }
 
     def _deciding_state(self) -> dict[str, Any]:
@@ -211,7 +201,7 @@ class BanditForest(BaseAgent):
         if self._inputs.columns is None:
             raise SavedFileError("trees are saved without their columns")
         self._variables = _Variables.restored(schema.part(state, "variables"), len(self._inputs.columns))
-        self._forest = EliminationForest.restored(
+        self.forest = EliminationForest.restored(
             schema.part(state, "forest"),
             n_trees=self.n_trees,
             n_variables=len(self._variables),
@@ -246,8 +236,8 @@ class _Variables:
         return len(self._columns)
 
     def __call__(self, contexts: Features) -> NDArray[np.bool_]:
-        spread = contexts[:, self._columns]
-        return np.where(self._coded, spread == self._values, spread > self._values)
+        values = contexts[:, self._columns]
+        return np.where(self._coded, values == self._values, values > self._values)
 
     def state(self) -> dict[str, Any]:
         return {"columns": self._columns, "values": self._values, "coded": self._coded}

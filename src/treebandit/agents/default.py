@@ -11,6 +11,7 @@ from treebandit.agents.random_start import RandomStart, StartRule
 from treebandit.core import Candidates, Floats
 from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
+from treebandit.models.memory import MemoryRule
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_model import TreeSettings
 from treebandit.parameters import check_flag, check_number
@@ -60,6 +61,10 @@ class Bandit(ModelAgent):
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
         all rounds.
     standardise: choices do not depend on the unit of the rewards; False, rewards as they are.
+    memory: 'all' rows count for ever; a number, only as many of the newest, from rebuild to rebuild; 'auto', rows
+        learned before a change are dropped when predictions have become worse, and the model is rebuilt at once.
+    background: rebuild on a thread while decisions go on with the trees of before; choices then depend on time, too.
+        False, a long rebuild is spread over some rounds, and choices are repeatable. `wait` ends either.
 
     >>> agent = treebandit.Bandit(seed=0)
     >>> decision = agent.decide({"age": 31, "city": "Rome"}, arms=["coffee", "tea", "water"])
@@ -85,6 +90,8 @@ class Bandit(ModelAgent):
     fourier: bool = True
     boost: bool = True
     standardise: bool = True
+    memory: MemoryRule = "all"
+    background: bool = False
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
@@ -95,6 +102,8 @@ class Bandit(ModelAgent):
             categories="one_hot",
             prior_rows=self.prior_rows,
             standardise=self.standardise,
+            memory=self.memory,
+            background=self.background,
         )
         for name in ("linear", "blend", "effects", "fourier", "boost"):
             check_flag(name, getattr(self, name))

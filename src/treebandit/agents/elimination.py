@@ -40,20 +40,20 @@ class EliminationForest:
         radius: float,
         random: np.random.Generator,
     ) -> None:
-        self._settle(n_variables, depths, epsilons, variable_share, delta, radius)
+        self._set_limits(n_variables, depths, epsilons, variable_share, delta, radius)
         self.nodes = 0
-        self._variable = np.empty(0, np.intp)
-        self._children = np.empty((0, 2), np.intp)
-        self._parent, self._depth, self._tree, self._stump = np.empty((4, 0), np.intp)
-        self._plays, self._totals = np.empty((2, 0, 1))
-        self._left = np.empty((0, 1), np.bool_)
-        self._sums = np.empty((0, 1, n_variables))
-        self._open = np.empty((0, n_variables), np.bool_)
+        self.variable = np.empty(0, np.intp)
+        self.children = np.empty((0, 2), np.intp)
+        self.parent, self.depth, self.tree, self.stump = np.empty((4, 0), np.intp)
+        self.plays, self.totals = np.empty((2, 0, 1))
+        self.left = np.empty((0, 1), np.bool_)
+        self.sums = np.empty((0, 1, n_variables))
+        self.open = np.empty((0, n_variables), np.bool_)
         self._free: list[int] = []
         for tree in range(len(depths)):
             self._add(-1, tree, random)
 
-    def _settle(
+    def _set_limits(
         self, variables: int, depths: Indices, epsilons: Floats, share: float, delta: float, radius: float
     ) -> None:
         self._n_variables, self._depths, self._epsilons = variables, depths, epsilons
@@ -64,54 +64,54 @@ class EliminationForest:
         twin = copy(self)
         twin._free = list(self._free)
         for name in (*_NODE_ARRAYS, *_STUMP_ARRAYS):
-            setattr(twin, f"_{name}", getattr(self, f"_{name}").copy())
+            setattr(twin, name, getattr(self, name).copy())
         return twin
 
     def widen(self, arms: int) -> None:
-        """Make room for this many columns of arms."""
-        room = arms - self._plays.shape[1]
-        if room > 0:
-            self._plays = np.pad(self._plays, ((0, 0), (0, room)))
-            self._totals = np.pad(self._totals, ((0, 0), (0, room)))
-            self._left = np.pad(self._left, ((0, 0), (0, room)), constant_values=True)
-            self._sums = np.pad(self._sums, ((0, 0), (0, room), (0, 0)))
+        """Make the arrays hold this many arms."""
+        more = arms - self.plays.shape[1]
+        if more > 0:
+            self.plays = np.pad(self.plays, ((0, 0), (0, more)))
+            self.totals = np.pad(self.totals, ((0, 0), (0, more)))
+            self.left = np.pad(self.left, ((0, 0), (0, more)), constant_values=True)
+            self.sums = np.pad(self.sums, ((0, 0), (0, more), (0, 0)))
 
     def paths(self, bits: Bits) -> Indices:
         """The node that a context (m,) has come to in each tree, (L,)."""
         nodes = np.arange(len(self._depths))
-        while (split := self._variable[nodes] >= 0).any():
+        while (split := self.variable[nodes] >= 0).any():
             inner = nodes[split]
-            nodes[split] = self._children[inner, bits[self._variable[inner]].astype(np.intp)]
+            nodes[split] = self.children[inner, bits[self.variable[inner]].astype(np.intp)]
         return nodes
 
-    def votes(self, bits: Bits, slots: Indices, clock: int) -> Floats:
+    def votes(self, bits: Bits, arm_rows: Indices, clock: int) -> Floats:
         """The share of trees that would play each of these arms, (n,), in this context and round.
 
         A tree takes the arms not eliminated in turn, round by round; where none of them is offered, the best.
         """
         nodes = self.paths(bits)[:, None]
-        left = self._left[nodes, slots]
+        left = self.left[nodes, arm_rows]
         many = left.sum(axis=1)
         turn = clock % np.maximum(many, 1)
         picks = (left & (left.cumsum(axis=1) == turn[:, None] + 1)).argmax(axis=1)
         if not many.all():
-            means = self._totals[nodes, slots] / np.maximum(self._plays[nodes, slots], 1.0)
+            means = self.totals[nodes, arm_rows] / np.maximum(self.plays[nodes, arm_rows], 1.0)
             picks = np.where(many > 0, picks, means.argmax(axis=1))
-        return np.bincount(picks, minlength=len(slots)) / len(nodes)
+        return np.bincount(picks, minlength=len(arm_rows)) / len(nodes)
 
     def learn(
-        self, bits: Bits, slot: np.intp, reward: float, random: np.random.Generator, *, unit: float = 1.0
+        self, bits: Bits, arm_row: np.intp, reward: float, random: np.random.Generator, *, unit: float = 1.0
     ) -> None:
         """Take in one play of an arm: every tree learns it, whoever voted for it. Rewards lie in [0, unit]."""
         nodes = self.paths(bits)
-        self._plays[nodes, slot] += 1.0
-        self._totals[nodes, slot] += reward
-        stumps = self._stump[nodes]
+        self.plays[nodes, arm_row] += 1.0
+        self.totals[nodes, arm_row] += reward
+        stumps = self.stump[nodes]
         if reward:
-            self._sums[stumps[stumps >= 0], slot] += reward * bits
+            self.sums[stumps[stumps >= 0], arm_row] += reward * bits
         # A round of arms is complete where this one was the least played.
-        least = np.where(self._left[nodes, 1:], self._plays[nodes, 1:], np.inf).min(axis=1)
-        complete = self._plays[nodes, slot] == least
+        least = np.where(self.left[nodes, 1:], self.plays[nodes, 1:], np.inf).min(axis=1)
+        complete = self.plays[nodes, arm_row] == least
         self._eliminate_arms(nodes[complete & (stumps < 0)], unit)
         for node in self._eliminate_variables(nodes[complete & (stumps >= 0)], unit):
             self._split(node, random)
@@ -126,16 +126,14 @@ class EliminationForest:
         """Arms whose mean is surely lower than that of the best, or lower by nearly ε, leave these leaves."""
         if not len(nodes):
             return
-        left, plays = self._left[nodes, 1:], np.maximum(self._plays[nodes, 1:], 1.0)
-        means = np.where(left, self._totals[nodes, 1:] / plays, -np.inf)
+        left, plays = self.left[nodes, 1:], np.maximum(self.plays[nodes, 1:], 1.0)
+        means = np.where(left, self.totals[nodes, 1:] / plays, -np.inf)
         radii = self._radii(plays, plays.shape[1])
         best = means.argmax(axis=1)[:, None]
-        gaps = (np.take_along_axis(means, best, 1) - means) / unit + self._epsilons[self._tree[nodes]][
-            :, None
-        ]
+        gaps = (np.take_along_axis(means, best, 1) - means) / unit + self._epsilons[self.tree[nodes]][:, None]
         left &= gaps < radii + np.take_along_axis(radii, best, 1)
         np.put_along_axis(left, best, True, 1)
-        self._left[nodes, 1:] = left
+        self.left[nodes, 1:] = left
 
     def _eliminate_variables(self, nodes: Indices, unit: float) -> Indices:
         """Variables surely worse to split on than the best leave these open nodes; those with one left return.
@@ -144,88 +142,88 @@ class EliminationForest:
         """
         if not len(nodes):
             return nodes
-        stumps, trees = self._stump[nodes], self._tree[nodes]
-        plays = self._plays[nodes, 1:]
-        ones = self._sums[stumps, 1:] / plays[:, :, None]
-        zeros = (self._totals[nodes, 1:] / plays)[:, :, None] - ones
+        stumps, trees = self.stump[nodes], self.tree[nodes]
+        plays = self.plays[nodes, 1:]
+        ones = self.sums[stumps, 1:] / plays[:, :, None]
+        zeros = (self.totals[nodes, 1:] / plays)[:, :, None] - ones
         arms = plays.shape[1]
         radii = self._radii(plays, arms * self._n_variables * self._depths[trees][:, None])
         gain = (ones.max(axis=1) + zeros.max(axis=1)) / unit
         radius = np.take_along_axis(radii, ones.argmax(axis=1), 1)
         radius += np.take_along_axis(radii, zeros.argmax(axis=1), 1)
-        still = self._open[stumps]
+        still = self.open[stumps]
         best = np.where(still, gain, -np.inf).argmax(axis=1)[:, None]
         gaps = np.take_along_axis(gain, best, 1) - gain + self._epsilons[trees][:, None]
         still &= gaps < radius + np.take_along_axis(radius, best, 1)
         np.put_along_axis(still, best, True, 1)
-        self._open[stumps] = still
+        self.open[stumps] = still
         decided: Indices = nodes[still.sum(axis=1) == 1]
         return decided
 
     def _split(self, node: np.intp, random: np.random.Generator) -> None:
-        stump = int(self._stump[node])
-        self._variable[node] = self._open[stump].argmax()
-        self._stump[node] = -1
+        stump = int(self.stump[node])
+        self.variable[node] = self.open[stump].argmax()
+        self.stump[node] = -1
         self._free.append(stump)
-        first, second = (self._add(int(node), int(self._tree[node]), random) for _ in range(2))
-        self._children[node] = first, second
+        first, second = (self._add(int(node), int(self.tree[node]), random) for _ in range(2))
+        self.children[node] = first, second
 
     def _add(self, parent: int, tree: int, random: np.random.Generator) -> int:
         """A new node below `parent`: open with a draw of the variables not used above it, or a leaf."""
         node = self.nodes
-        if node == len(self._variable):
+        if node == len(self.variable):
             for name in _NODE_ARRAYS:
                 self._grow(name)
         self.nodes += 1
-        self._variable[node], self._parent[node], self._tree[node] = -1, parent, tree
-        self._depth[node] = 0 if parent < 0 else self._depth[parent] + 1
-        self._plays[node], self._totals[node], self._left[node] = 0.0, 0.0, True
+        self.variable[node], self.parent[node], self.tree[node] = -1, parent, tree
+        self.depth[node] = 0 if parent < 0 else self.depth[parent] + 1
+        self.plays[node], self.totals[node], self.left[node] = 0.0, 0.0, True
         unused = self._unused(parent)
-        at_end = self._depth[node] >= self._depths[tree] or not len(unused)
-        self._stump[node] = -1 if at_end else self._new_stump(unused, random)
+        at_end = self.depth[node] >= self._depths[tree] or not len(unused)
+        self.stump[node] = -1 if at_end else self._new_stump(unused, random)
         return node
 
     def _unused(self, node: int) -> Indices:
         """The variables that no split from this node up to the root uses."""
         unused = np.ones(self._n_variables, np.bool_)
         while node >= 0:
-            unused[self._variable[node]] = False
-            node = int(self._parent[node])
+            unused[self.variable[node]] = False
+            node = int(self.parent[node])
         return np.flatnonzero(unused)
 
     def _new_stump(self, unused: Indices, random: np.random.Generator) -> int:
         if not self._free:
-            taken = len(self._open)
+            taken = len(self.open)
             for name in _STUMP_ARRAYS:
                 self._grow(name)
-            self._free = list(range(len(self._open) - 1, taken - 1, -1))
+            self._free = list(range(len(self.open) - 1, taken - 1, -1))
         stump = self._free.pop()
         drawn = random.choice(unused, max(1, math.ceil(self._share * len(unused))), replace=False)
-        self._sums[stump], self._open[stump] = 0.0, False
-        self._open[stump, drawn] = True
+        self.sums[stump], self.open[stump] = 0.0, False
+        self.open[stump, drawn] = True
         return stump
 
     def _grow(self, name: str) -> None:
-        array = getattr(self, f"_{name}")
-        room = max(16, len(array) // 4)
-        setattr(self, f"_{name}", np.concatenate([array, np.zeros((room, *array.shape[1:]), array.dtype)]))
+        array = getattr(self, name)
+        capacity = max(16, len(array) // 4)
+        setattr(self, name, np.concatenate([array, np.zeros((capacity, *array.shape[1:]), array.dtype)]))
 
-    def estimate(self, bits: Bits, slot: np.intp) -> tuple[float, float, float]:
+    def estimate(self, bits: Bits, arm_row: np.intp) -> tuple[float, float, float]:
         """Mean over trees of the arm's mean reward here, the largest variance it can have, and its plays.
 
         A node where the arm was not played yet takes the value of the one above it. Rewards in [0, 1] have a
         variance of at most 1/4.
         """
         nodes = self.paths(bits)
-        while (mute := (self._plays[nodes, slot] == 0) & (self._parent[nodes] >= 0)).any():
-            nodes[mute] = self._parent[nodes[mute]]
-        plays = np.maximum(self._plays[nodes, slot], 1.0)
-        means = self._totals[nodes, slot] / plays
-        return float(means.mean()), float((0.25 / plays).mean()), float(self._plays[nodes, slot].mean())
+        while (mute := (self.plays[nodes, arm_row] == 0) & (self.parent[nodes] >= 0)).any():
+            nodes[mute] = self.parent[nodes[mute]]
+        plays = np.maximum(self.plays[nodes, arm_row], 1.0)
+        means = self.totals[nodes, arm_row] / plays
+        return float(means.mean()), float((0.25 / plays).mean()), float(self.plays[nodes, arm_row].mean())
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
-        arrays = {name: getattr(self, f"_{name}") for name in (*_NODE_ARRAYS, *_STUMP_ARRAYS)}
+        arrays = {name: getattr(self, name) for name in (*_NODE_ARRAYS, *_STUMP_ARRAYS)}
         trees = {"depths": self._depths, "epsilons": self._epsilons}
         return {**arrays, **trees, "nodes": self.nodes, "free": self._free}
 
@@ -245,16 +243,16 @@ class EliminationForest:
         forest = cls.__new__(cls)
         depths = schema.array(state, "depths", np.int64, (n_trees,), least=1)
         epsilons = schema.array(state, "epsilons", np.float64, (n_trees,), least=0.0)
-        forest._settle(n_variables, depths, epsilons, variable_share, delta, radius)
-        room = len(schema.array(state, "variable", np.intp, (None,)))
-        forest.nodes = n = schema.whole(state, "nodes", least=n_trees, most=room)
-        forest._open = schema.array(state, "open", np.bool_, (None, n_variables))
-        stumps = len(forest._open)
-        forest._sums = schema.array(state, "sums", np.float64, (stumps, arms, n_variables))
+        forest._set_limits(n_variables, depths, epsilons, variable_share, delta, radius)
+        capacity = len(schema.array(state, "variable", np.intp, (None,)))
+        forest.nodes = n = schema.whole(state, "nodes", least=n_trees, most=capacity)
+        forest.open = schema.array(state, "open", np.bool_, (None, n_variables))
+        stumps = len(forest.open)
+        forest.sums = schema.array(state, "sums", np.float64, (stumps, arms, n_variables))
         for name in ("plays", "totals"):
             least = 0.0 if name == "plays" else None
-            setattr(forest, f"_{name}", schema.array(state, name, np.float64, (room, arms), least=least))
-        forest._left = schema.array(state, "left", np.bool_, (room, arms))
+            setattr(forest, name, schema.array(state, name, np.float64, (capacity, arms), least=least))
+        forest.left = schema.array(state, "left", np.bool_, (capacity, arms))
         most = {
             "variable": n_variables - 1,
             "parent": n - 1,
@@ -263,10 +261,10 @@ class EliminationForest:
             "stump": stumps - 1,
         }
         for name, last in most.items():
-            values = schema.array(state, name, np.intp, (room,))
+            values = schema.array(state, name, np.intp, (capacity,))
             schema.array({name: values[:n]}, name, np.intp, (n,), least=-1, most=last)
-            setattr(forest, f"_{name}", values)
-        forest._children = schema.array(state, "children", np.intp, (room, 2))
+            setattr(forest, name, values)
+        forest.children = schema.array(state, "children", np.intp, (capacity, 2))
         forest._free = [int(stump) for stump in schema.items(state, "free", most=stumps)]
         forest._check_walks()
         return forest
@@ -274,22 +272,22 @@ class EliminationForest:
     def _check_walks(self) -> None:
         """Raise where a node is not below its parent, or two open nodes share a stump."""
         n, trees = self.nodes, len(self._depths)
-        node, parent, tree = np.arange(n), self._parent[:n], self._tree[:n]
-        inner = node[self._variable[:n] >= 0]
-        children = self._children[inner]
+        node, parent, tree = np.arange(n), self.parent[:n], self.tree[:n]
+        inner = node[self.variable[:n] >= 0]
+        children = self.children[inner]
         grown = np.sort(children.ravel())
-        used = self._stump[:n][self._stump[:n] >= 0]
+        used = self.stump[:n][self.stump[:n] >= 0]
         stumps = np.concatenate([used, np.array(self._free, np.intp)])
         fits = (
             np.array_equal(grown, np.arange(trees, n))
             and (children > inner[:, None]).all()
-            and (self._parent[children] == inner[:, None]).all()
-            and (self._stump[inner] < 0).all()
+            and (self.parent[children] == inner[:, None]).all()
+            and (self.stump[inner] < 0).all()
             and (parent[:trees] == -1).all()
             and np.array_equal(tree, np.where(node < trees, node, tree[parent]))
-            and (self._depth[:n] >= 0).all()
-            and np.array_equal(np.sort(stumps), np.arange(len(self._open)))
-            and self._open[used].any(axis=1).all()
+            and (self.depth[:n] >= 0).all()
+            and np.array_equal(np.sort(stumps), np.arange(len(self.open)))
+            and self.open[used].any(axis=1).all()
         )
         if not fits:
             raise SavedFileError("the nodes of the trees do not fit each other")

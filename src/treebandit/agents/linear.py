@@ -1,4 +1,4 @@
-"""LinUCB and LinTS: a ridge regression per arm, or one with a level per arm, kept up to date row by row."""
+"""LinUCB and LinTS: a ridge regression per arm, or one with an intercept per arm, kept up to date row by row."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
 from treebandit.features.plain_rows import ROW_FORMS, RowForm
+from treebandit.models.forgetting import Forgetting
+from treebandit.models.memory import MemoryRule, check_memory
+from treebandit.models.model import RewardModel
 from treebandit.models.plain_ridge import PlainRidge
 from treebandit.models.ridge import Ridge, SharedRidge
 from treebandit.parameters import check_choice, check_flag, check_number
@@ -23,12 +26,14 @@ class _LinearAgent(ModelAgent):
     exploration: ν (α in Li et al. 2010), in standard deviations of the rewards; 0 is greedy.
     ridge: λ, the weight of the prior: coefficients start at 0 with variance 1/λ.
     shared: False, each arm has coefficients of its own (the disjoint model). True, all arms share them and each
-        has a level of its own (a hybrid model): what one arm teaches helps the others.
+        has an intercept of its own (a hybrid model): what one arm teaches helps the others.
     standardise: rewards are standardised by those learned so far, so that choices do not depend on their unit. False,
         as in the papers: they are taken as they are, with ν and a prior around 0 in their unit.
     features: 'scaled', as above; 'raw', numbers and the codes of categories as they are and no intercept; 'unit', the
         same with each row divided by its length, as in the code of Zhang et al. (2021). Both are for comparison: they
         need standardise=False, shared=False and new_columns=False.
+    memory: 'all' rows count for ever; a number, only as many of the newest (and up to an eighth more); 'auto', the rows
+        before a change are dropped when predictions have become worse. All but 'all' keep the rows.
     """
 
     exploration: float = 0.5
@@ -36,13 +41,16 @@ class _LinearAgent(ModelAgent):
     shared: bool = False
     standardise: bool = True
     features: RowForm = "scaled"
+    memory: MemoryRule = "all"
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, Ridge | SharedRidge | PlainRidge, Policy]:
+    def _parts(self) -> tuple[RandomStart, RewardModel, Policy]:
         check_number("ridge", self.ridge, least=_SMALLEST_RIDGE)
         check_flag("shared", self.shared)
         check_flag("standardise", self.standardise)
-        return RandomStart(0, "rounds"), self._model(), self._exploring()
+        check_memory(self.memory)
+        model = self._model() if self.memory == "all" else Forgetting(self._model, self.memory)
+        return RandomStart(0, "rounds"), model, self._exploring()
 
     def _model(self) -> Ridge | SharedRidge | PlainRidge:
         check_choice("features", self.features, ROW_FORMS)

@@ -9,9 +9,10 @@ import numpy as np
 from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.random_start import RandomStart
-from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.core import Candidates, Estimate, Floats, Indices, optional
 from treebandit.errors import NotFittedError
 from treebandit.models.model import Commit, RewardModel
+from treebandit.models.tree_model import TreeModel
 from treebandit.policies import Policy
 from treebandit.policies.floor import ScoreDraws
 
@@ -38,12 +39,44 @@ class ModelAgent(BaseAgent):
     @property
     def rebuild_seconds(self) -> float:
         """Wall seconds spent rebuilding the model so far."""
-        return float(getattr(self.model, "rebuild_seconds", 0.0))
+        return float(optional(self.model, "rebuild_seconds", 0.0))
 
     @property
     def start_rounds(self) -> int:
         """T_I: rounds before the model decides."""
         return self._start.length(len(self._start_arms))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """End the rebuild that is under way, if any: wait for its thread, or do what is left of it.
+
+        timeout: seconds to wait for a thread; returns False where it still works then.
+        """
+        self._refuse_nested("wait")
+        model = self.model
+        if not isinstance(model, TreeModel):
+            return True
+        with self._lock:
+            self._finish()
+            job, background = model.rebuild, model.settings.background
+            if job is not None and background:
+                job.start(model)
+            elif job is not None:
+                self._unfinished = model.prepared_end()
+                self._finish()
+                return True
+        if job is not None and not job.join(timeout):
+            return False
+        with self._lock:
+            self._finish()
+            if job is not None and job.failed:
+                model.drop_failed()
+        return True
+
+    def _finish(self) -> None:
+        super()._finish()
+        if isinstance(self.model, TreeModel) and (swap := self.model.prepared_swap()) is not None:
+            self._unfinished = swap
+            super()._finish()
 
     def _arms_of(self, candidates: Candidates) -> Indices:
         """The arms among these rows; one where the features alone tell candidates apart."""
@@ -98,6 +131,6 @@ class ModelAgent(BaseAgent):
     def _restore(self, state: dict[str, Any]) -> None:
         self._start_arms = schema.labels(state, "start_arms")
         self.model.restore(schema.part(state, "model"))
-        history = getattr(self.model, "history", None)
+        history = optional(self.model, "history")
         if history is not None:
             history.check(self._inputs.columns, self._inputs.with_arms, whole=not self._decide_only)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from treebandit.core import Candidates, Floats, Indices
-from treebandit.errors import ParameterError
+from treebandit.parameters import check_choice, check_number
 from treebandit.policies.floor import ScoreDraws
 
 StartRule = Literal["per_arm", "rounds", "in_turn"]
@@ -26,12 +26,8 @@ class RandomStart:
     rule: StartRule
 
     def __post_init__(self) -> None:
-        if self.rule not in ("per_arm", "rounds", "in_turn"):
-            raise ParameterError(
-                f"random_start={self.rule!r}; choose one of 'per_arm', 'rounds' or 'in_turn'"
-            )
-        if isinstance(self.rounds, bool) or not isinstance(self.rounds, int | np.integer) or self.rounds < 0:
-            raise ParameterError(f"random_rounds={self.rounds!r}; expected a whole number, 0 or more")
+        check_choice("random_start", self.rule, get_args(StartRule))
+        check_number("random_rounds", self.rounds, least=0, whole=True)
 
     def length(self, arms: int) -> int:
         """T_I for this many arms: rounds before the model decides."""

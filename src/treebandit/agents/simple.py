@@ -15,12 +15,13 @@ from treebandit.core import Candidates, Estimate, Floats
 from treebandit.errors import NotFittedError, ParameterError
 from treebandit.models.arm_means import ArmMeans, ArmStatistics
 from treebandit.models.model import Commit
+from treebandit.parameters import check_number
 from treebandit.policies.floor import ScoreDraws
 
 
 @dataclass(eq=False)
 class Uniform(BaseAgent):
-    """Any choice as likely as its rivals; what learning is worth is measured against it.
+    """Any choice as likely as its rivals; the baseline against which learning is measured.
 
     >>> from treebandit import Uniform
     >>> Uniform(seed=0).probabilities(None, arms=["a", "b"]).tolist()
@@ -59,9 +60,7 @@ class EpsilonGreedy(BaseAgent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        plain = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
-        if not (plain and 0 <= self.epsilon <= 1):
-            raise ParameterError(f"epsilon={self.epsilon!r}; expected a probability from 0 to 1")
+        check_number("epsilon", self.epsilon, least=0, most=1)
         if not isinstance(self.agent, BaseAgent):
             raise ParameterError(
                 f"agent={self.agent!r} is no agent of this package; give one such as LinUCB()"

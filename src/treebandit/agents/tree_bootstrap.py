@@ -18,7 +18,7 @@ from treebandit.trees.sklearn_trees import DecisionTreeTrees
 class TreeBootstrap(ModelAgent):
     """Per arm one tree model on a bootstrap sample of the arm's own rows; the arm predicted best is played.
 
-    trees: the model of an arm; one CART decision tree unless told otherwise.
+    trees: the model of an arm; one CART decision tree by default.
     mode, replicates: 'exact' takes a new bootstrap sample and a new model per arm at every decision; 'replicates' keeps
         `replicates` such models per arm, rebuilt by the schedule, and draws one of them per arm and decision.
     rebuild: when the replicates of an arm are rebuilt: '8 ln t', 'every 100' or 'never' (after the first time),

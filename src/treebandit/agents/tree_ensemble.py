@@ -10,6 +10,7 @@ from treebandit.agents.random_start import RandomStart, StartRule
 from treebandit.core import Candidates, Indices
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding
+from treebandit.models.memory import MemoryRule
 from treebandit.models.tree_model import StatisticsFrom, TreeModel, TreeSettings
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.trees.forest import TreeLearner
@@ -37,6 +38,9 @@ class _TreeEnsembleAgent(ModelAgent):
         leaf of equal rewards is sure of itself.
     standardise: give the trees rewards of mean 0 and standard deviation 1, so that choices do not depend on the unit
         of the rewards; False, the rewards as they are, as in the paper.
+    memory: 'all' rows count for ever; a number, only as many of the newest, from rebuild to rebuild; 'auto', rows
+        learned before a change are dropped when predictions have become worse, and the model is rebuilt at once.
+    background: rebuild on a thread while decisions go on with the trees of before; choices then depend on time, too.
     """
 
     trees: TreeLearner = field(default_factory=XGBoostTrees)
@@ -51,6 +55,8 @@ class _TreeEnsembleAgent(ModelAgent):
     held_out_share: float = 0.5
     prior_rows: float = 0.0
     standardise: bool = True
+    memory: MemoryRule = "all"
+    background: bool = False
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, TreeModel, Policy]:
@@ -64,6 +70,8 @@ class _TreeEnsembleAgent(ModelAgent):
             held_out_share=self.held_out_share,
             prior_rows=self.prior_rows,
             standardise=self.standardise,
+            memory=self.memory,
+            background=self.background,
         )
         return RandomStart(self.random_rounds, self.random_start), TreeModel(settings), self._exploring()
 

@@ -145,7 +145,7 @@ def _check_arm_names(examined: Subject[Agent]) -> None:
 
 
 def _check_missing_values(examined: Subject[Agent]) -> None:
-    """NaN stands for a missing number, and a column may hold integer codes of categories."""
+    """NaN is a missing number, and a column may hold integer codes of categories."""
     with_arms = accepts_arms(examined)
     agent, problem, random = examined.make(), Problem(12, with_arms=with_arms), np.random.default_rng(0)
     columns = Columns((0,) * (FEATURES - 1) + (3,))

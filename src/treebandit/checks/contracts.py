@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from treebandit import registry
-from treebandit.errors import CheckError, MissingExtraError, ParameterError
+from treebandit.errors import CheckError, MissingExtraError, ParameterError, TreebanditError
 from treebandit.parameters import check_number
 
 T = TypeVar("T")
@@ -33,6 +33,17 @@ class Subject(Generic[T]):
         """Raise a CheckError with the contract and what was seen unless it is kept."""
         if not kept:
             raise CheckError(f"{self.name}: {contract}, but {seen}")
+
+    def refuses(self, call: Callable[[], Any], what: str, seen: str) -> None:
+        """Raise a CheckError unless the call, which does what is `seen`, ends in an error of the package."""
+        contract = f"{what} is refused with an error of treebandit.errors"
+        try:
+            call()
+        except TreebanditError:
+            return
+        except Exception as error:
+            raise CheckError(f"{self.name}: {contract}, but {seen} ended in {error!r}") from error
+        self.require(False, contract, f"{seen} was accepted")
 
 
 def subject(given: Any, *, method: str, size: int) -> Subject[Any]:

@@ -16,7 +16,7 @@ ARMS, FEATURES = 3, 4
 
 
 class Problem:
-    """Rounds to decide: one context for labelled arms, or arms told apart by their features alone."""
+    """Rounds to decide: one context for labelled arms, or arms that differ by their features alone."""
 
     def __init__(self, seed: int, *, with_arms: bool) -> None:
         self._random = np.random.default_rng(seed)

@@ -69,11 +69,11 @@ def _check_predictions(examined: Subject[TreeLearner]) -> None:
         same(given, (features, targets)), "fit leaves its arrays as they are", "it wrote into them"
     )
     error = float(np.mean((_predictions(examined, forest, features, "its own rows") - targets) ** 2))
-    spread = float(np.var(targets))
+    variance = float(np.var(targets))
     examined.require(
-        error < spread,
+        error < variance,
         "trees fit rows that one split explains better than their mean does",
-        f"the mean squared error is {error:.3g} where the mean's is {spread:.3g}",
+        f"the mean squared error is {error:.3g} where the mean's is {variance:.3g}",
     )
 
 

@@ -35,7 +35,7 @@ app.command()(warm_up.warm_up)
 
 
 def main() -> None:
-    """Run the command line; what cannot be done is told in one sentence, with exit code 2."""
+    """Run the command line; what cannot be done is one sentence, with exit code 2."""
     try:
         app()
     except TreebanditError as error:

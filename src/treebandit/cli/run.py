@@ -37,6 +37,10 @@ def run(
     only_run: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Only the run with this id; repeatable.")
     ] = None,
+    played: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="A table of runs (CSV); those in it are not played again."),
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Also play stale runs anew: those made by other code.")
     ] = False,
@@ -77,7 +81,15 @@ def run(
         environments=tuple(only_environment or ()),
     )
     specs = _pick(chosen, only_run or [])
-    given = {"--seeds": seeds, "--rounds": rounds, "--roads": roads, "--cluster": cluster}
+    if played is not None:
+        specs = _unplayed(specs, played)
+    given = {
+        "--seeds": seeds,
+        "--rounds": rounds,
+        "--roads": roads,
+        "--cluster": cluster,
+        "--played": played,
+    }
     options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
     command = ["treebandit", "run", study, "--into", into, *options, *(["--again"] if again else [])]
     console = Console()
@@ -106,6 +118,16 @@ def _pick(study: Study, ids: list[str]) -> list[RunSpec]:
                 f"{study.source} has no run {run_id!r}; was it made with other --seeds or --rounds?"
             )
     return [specs[run_id] for run_id in dict.fromkeys(ids)] if ids else list(specs.values())
+
+
+def _unplayed(specs: list[RunSpec], table: Path) -> list[RunSpec]:
+    from treebandit.reports.run_table import played_runs
+
+    known = played_runs(table)
+    left = [spec for spec in specs if spec.run_id not in known]
+    if not left:
+        raise StudyError(f"{table} has all {len(specs)} runs; leave --played out to play them again")
+    return left
 
 
 def _follow(

@@ -64,7 +64,7 @@ def add(
     store: Url = _STORE,
     bandit: Annotated[str | None, typer.Option(metavar="NAME", help="Good for this bandit only.")] = None,
 ) -> None:
-    """Make a key and print it; it is told only now."""
+    """Make a key and print it; it is shown only now."""
     typer.echo(_ring(store).add(name, role, bandit=bandit))
 
 

@@ -42,6 +42,7 @@ class DataSet:
     licence: str = LICENCE
 
 
+#: Every data set that comes with the package; `treebandit data` lists them.
 CATALOGUE: tuple[DataSet, ...] = (
     DataSet(
         name="adult",

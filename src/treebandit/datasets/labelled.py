@@ -20,7 +20,7 @@ except ImportError as error:
     raise MissingExtraError("polars", "experiments") from error
 
 
-#: What stands for a missing value in a column of numbers.
+#: Marks of a missing value in a column of numbers.
 _MISSING_MARKS = (
     *("", "NA", "N/A", "NaN", "NULL", "None", "?", "-", "--", "."),
     *("na", "n/a", "nan", "null", "none", "#N/A", "missing"),

@@ -14,14 +14,14 @@ from treebandit.datasets import LabelledTable, load, read_labelled
 from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.errors import ChoiceError, InputError, ParameterError
 from treebandit.oracles import best_arm
-from treebandit.parameters import check_number, check_seed, check_text
+from treebandit.parameters import check_flag, check_number, check_seed, check_text
 
 BLOCK = 256
 
 
 @dataclass(eq=False)
 class Classification(OneRoundAtATime):
-    """Rows of a table in random order without replacement; the arms are the classes (the paper's "Setup").
+    """Rows of a table in random order, each once; the arms are the classes (the paper's "Setup").
 
     Every round all K arms are candidates with the same context row. The reward is 1 for the row's own class
     and 0 for another; `gaussian_noise` (standard deviation) or `flip_noise` (probability that 0 and 1 change
@@ -34,6 +34,8 @@ class Classification(OneRoundAtATime):
     decimals: numbers are cut off (towards 0) after so many decimals; None, they stay as they are.
     gaussian_noise: standard deviation of what is added to rewards.
     flip_noise: probability that rewards 0 and 1 change places.
+    shuffle: False, rows come in the order of the table, as where this is their order in time.
+    change_every: after so many rounds each class pays for the next arm, the last for the first; None, never.
     seed: of the order of the rows, the noise and ties.
 
     >>> from treebandit import Uniform, play_round
@@ -52,20 +54,27 @@ class Classification(OneRoundAtATime):
     gaussian_noise: float = field(default=0.0, kw_only=True)
     flip_noise: float = field(default=0.0, kw_only=True)
     decimals: int | None = field(default=None, kw_only=True)
+    shuffle: bool = field(default=True, kw_only=True)
+    change_every: int | None = field(default=None, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_number("gaussian_noise", self.gaussian_noise, least=0, most=1e12)
         check_number("flip_noise", self.flip_noise, least=0, most=0.5)
         check_number("decimals", self.decimals, least=0, most=6, whole=True, optional=True)
+        check_flag("shuffle", self.shuffle)
+        check_number("change_every", self.change_every, least=1, whole=True, optional=True)
         check_seed(self.seed)
         table = self._table()
         order, ties, noise = (np.random.default_rng(s) for s in np.random.SeedSequence(self.seed).spawn(3))
-        rows = order.permutation(len(table))
+        rows = order.permutation(len(table)) if self.shuffle else np.arange(len(table))
         self.columns = table.columns
         self.classes = table.classes
         self._contexts = _cut_off(table.contexts[rows], self.decimals)
-        self._labels = table.labels[rows].tolist()
+        labels = table.labels[rows]
+        if self.change_every:
+            labels = (labels + np.arange(len(labels)) // self.change_every) % len(table.classes)
+        self._labels = labels.tolist()
         self._arms = np.arange(len(table.classes), dtype=np.intp)
         self._arms.setflags(write=False)
         self._oracle = partial(best_arm, random=ties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -15,7 +16,7 @@ from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.errors import ChoiceError, InputError, LogError, ParameterError
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, flat_batches
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.opening import open_log
+from treebandit.evaluation.opening import FOLDER, open_log
 from treebandit.evaluation.reward_models import CrossFitted
 from treebandit.oracles import best_arm
 from treebandit.parameters import check_choice, check_number, check_seed
@@ -150,15 +151,20 @@ class Logged(OneRoundAtATime):
             return _events(self.log, self.reward_model, self.folds)
         if not isinstance(self.log, str):
             raise ParameterError(f"log is {reprlib.repr(self.log)}; give a path, a name or a DecisionLog")
-        path = Path(self.log)
-        stamp = path.stat().st_mtime_ns if path.is_file() else 0
         model: Any = self.reward_model
-        return _read_once(self.log, model, self.folds, stamp)
+        return _read_once(self.log, model, self.folds, _stamp(self.log))
+
+
+def _stamp(log: str) -> tuple[Any, ...]:
+    """Where the files of a log are, and when they were written."""
+    path = Path(log).absolute()
+    files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.is_file() else []
+    return os.environ.get(FOLDER), *((file, file.stat().st_mtime_ns) for file in files)
 
 
 @lru_cache(maxsize=2)
-def _read_once(log: str, reward_model: Any, folds: int, stamp: int) -> _Events:
-    """A log and its reward model, made again only when the file's time `stamp` has changed."""
+def _read_once(log: str, reward_model: Any, folds: int, stamp: tuple[Any, ...]) -> _Events:
+    """A log and its reward model, made again only when its files have changed."""
     return _events(open_log(log), reward_model, folds)
 
 

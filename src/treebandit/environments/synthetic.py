@@ -16,6 +16,7 @@ from treebandit.parameters import check_choice, check_number, check_seed
 
 PROBLEMS = ("linear", "interactions")
 REWARDS = ("binary", "continuous")
+CHANGES = ("swap", "gradual", "recurring", "one_arm", "new_arms")
 DRIFT_PERIOD = 2_000
 #: The contexts of one round have at most so many numbers.
 MOST_NUMBERS = 10**7
@@ -63,7 +64,10 @@ class Synthetic(_KnownTruth):
     rewards: "binary" (the mean through a sigmoid for "linear") or "continuous" with Gaussian `noise`.
     noise: standard deviation of continuous rewards.
     drift: how far the contexts wander to and fro in 2,000 rounds, the truth unchanged.
-    change_every: after so many rounds the arms swap their truths.
+    change_every: after so many rounds the truth changes; None, it never does.
+    change: how. "swap": the arms swap their truths; "gradual": likewise, but the means move there little by little
+        until the next change; "recurring": to and fro between two truths; "one_arm": one arm gets a new truth;
+        "new_arms": one more arm is offered, the first one alone at the start.
     seed: of truth, contexts, rewards and ties.
 
     >>> from treebandit import Uniform, play_round
@@ -82,12 +86,14 @@ class Synthetic(_KnownTruth):
     noise: float = field(default=0.1, kw_only=True)
     drift: float = field(default=0.0, kw_only=True)
     change_every: int | None = field(default=None, kw_only=True)
+    change: str = field(default="swap", kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     horizon = None
 
     def __post_init__(self) -> None:
         check_choice("problem", self.problem, PROBLEMS)
+        check_choice("change", self.change, CHANGES)
         check_number("drift", self.drift, least=-LARGEST, most=LARGEST)
         _check_counts(arms=self.arms, features=self.features, informative=self.informative)
         _check_size(arms=self.arms, features=self.features)
@@ -105,30 +111,59 @@ class Synthetic(_KnownTruth):
         self._truth = truth
         self.columns = Columns.numeric(self.features)
         self._arms = np.arange(self.arms, dtype=np.intp)
-        self._owner = self._arms.copy()
+        self._owner = self._before = self._arms
         self._oracle = partial(best_arm, random=self._ties)
         self._round = 0
 
     def _next_round(self) -> Round:
         """The next context, (arms, features) with equal rows."""
         if self.change_every and self._round and self._round % self.change_every == 0:
-            self._owner = self._truth.permutation(self.arms)
+            self._change()
         context = self._stream.uniform(-1.0, 1.0, self.features)
         if self.drift:
             context += self.drift * np.sin(2 * np.pi * self._round / DRIFT_PERIOD) * self._direction
         row = context.astype(np.float32)
         self._round += 1
-        self._means = self.means(row)
-        contexts = row[np.newaxis].repeat(self.arms, axis=0)
-        return Round(Candidates(contexts, self._arms, self.columns), self._oracle)
+        arms = self._arms[: self._offered]
+        self._means = self.means(row)[: len(arms)]
+        contexts = row[np.newaxis].repeat(len(arms), axis=0)
+        return Round(Candidates(contexts, arms, self.columns), self._oracle)
+
+    @property
+    def _offered(self) -> int:
+        """How many arms this round offers."""
+        if self.change != "new_arms" or not self.change_every:
+            return self.arms
+        return min(1 + (self._round - 1) // self.change_every, self.arms)
+
+    def _change(self) -> None:
+        """Change the truth."""
+        self._before = self._owner
+        if self.change == "one_arm":
+            arm = self._truth.integers(self.arms)
+            if self._weights is not None:
+                self._weights[arm] = self._truth.standard_normal(self.features)
+            self._values[arm] = self._truth.random(2**self.informative)
+        elif self.change == "recurring":
+            self._owner = np.roll(self._arms, 1) if self._owner is self._arms else self._arms
+        elif self.change != "new_arms":
+            self._owner = self._truth.permutation(self.arms)
 
     def means(self, row: Features) -> Floats:
         """The true mean reward of every arm for a context (features,), as of this round."""
         row = _features(row, (self.features,))
+        means = self._means_of(row, self._owner)
+        if self.change == "gradual" and self.change_every:
+            share = ((self._round - 1) % self.change_every + 1) / self.change_every
+            means = (1.0 - share) * self._means_of(row, self._before) + share * means
+        return means
+
+    def _means_of(self, row: Features, owner: Indices) -> Floats:
+        """Of every arm, with the truth of another one, or its own."""
         if self._weights is not None:
-            return self._squash(self._weights[self._owner] @ row.astype(np.float64))
+            return self._squash(self._weights[owner] @ row.astype(np.float64))
         pattern = int((row[: self.informative] > 0) @ (1 << np.arange(self.informative)))
-        values: Floats = self._values[self._owner, pattern]
+        values: Floats = self._values[owner, pattern]
         return values
 
 

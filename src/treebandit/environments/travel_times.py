@@ -22,7 +22,7 @@ DAY = 86400.0
 BANDWIDTH = 1800.0
 #: Weight that every traversal of an edge has at any time, beside a weight of 1 for one at that very time.
 BACKGROUND = 0.01
-#: Recorded durations are whole seconds: a 0 stands for half a second.
+#: Recorded durations are whole seconds: a 0 counts as half a second.
 LEAST_DURATION = 0.5
 #: Least width of the noise in seconds, about what rounding to whole seconds hides.
 LEAST_WIDTH = 0.3
@@ -128,8 +128,8 @@ def _blurred(base: Floats, widths: Floats, noise: Floats) -> Floats:
     """Gaussian around `base` given that it is positive, from uniform `noise`: the law of drawing again."""
     width = np.minimum(widths, GREATEST_SHARE * base)
     negative = ndtr(-base / width)
-    level = np.clip(negative + noise * (1 - negative), negative + 1e-12, 1 - 1e-12)
-    return np.asarray(base + width * ndtri(level))
+    quantile = np.clip(negative + noise * (1 - negative), negative + 1e-12, 1 - 1e-12)
+    return np.asarray(base + width * ndtri(quantile))
 
 
 def _with_undriven(network: RoadNetwork) -> tuple[Indices, Floats, Floats]:
@@ -145,13 +145,13 @@ def _with_undriven(network: RoadNetwork) -> tuple[Indices, Floats, Floats]:
 
 def _series(offsets: Indices, times: Floats, durations: Floats) -> NDArray[np.float32]:
     """Coefficients (2m, 1 + 2 HARMONICS): each edge's sum of weights, then that of weighted durations."""
-    m, spread = len(offsets) - 1, 2 * np.pi * BANDWIDTH / DAY
+    m, bandwidth = len(offsets) - 1, 2 * np.pi * BANDWIDTH / DAY
     series = np.empty((2, m, 1 + 2 * HARMONICS), dtype=np.float32)
-    scale = spread / np.sqrt(2 * np.pi)
+    scale = bandwidth / np.sqrt(2 * np.pi)
     turn = np.exp(2j * np.pi * times / DAY)
     wave = np.ones_like(turn)
     for k in range(HARMONICS + 1):
-        size = scale * (2.0 if k else 1.0) * np.exp(-0.5 * (k * spread) ** 2)
+        size = scale * (2.0 if k else 1.0) * np.exp(-0.5 * (k * bandwidth) ** 2)
         for half, values in enumerate((wave, wave * durations)):
             total = np.add.reduceat(values, offsets[:-1])
             series[half, :, k] = size * total.real + (BACKGROUND * total.real if k == 0 else 0.0)

@@ -163,12 +163,12 @@ class LogDiagnostics:
     """Of the log itself, gathered a batch at a time: calibration of its probabilities, and drift of its policy.
 
     total: decisions of the log.
-    told, seen, variance, count: of candidates by their logged probability: the sum of probabilities, how many were
+    logged, seen, variance, count: of candidates by their logged probability: the sum of probabilities, how many were
         chosen, the variance of that number, and how many candidates.
     shares: of the arms, in ten parts of the log.
     rewards: of the arms: number, sum and sum of squares.
 
-    Calibration needs the probabilities of all candidates: of those told to be chosen with probability about p, a share
+    Calibration needs the probabilities of all candidates: of those said to be chosen with probability about p, a share
     p was chosen. Drift compares the shares of the arms in ten parts of the log, in its order.
 
     >>> from treebandit.evaluation import evaluate, shop_log
@@ -178,7 +178,7 @@ class LogDiagnostics:
     """
 
     total: int
-    told: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
+    logged: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
     seen: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
     variance: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
     count: Floats = field(default_factory=lambda: np.zeros(len(_EDGES) - 1))
@@ -201,7 +201,7 @@ class LogDiagnostics:
             chosen = batch.chosen[mine] - batch.starts[batch.owner[mine]] + order * width
         bins = np.clip(np.searchsorted(_EDGES, marginals, side="left") - 1, 0, len(_EDGES) - 2)
         size = len(_EDGES) - 1
-        self.told += np.bincount(bins, marginals, size)
+        self.logged += np.bincount(bins, marginals, size)
         self.variance += np.bincount(bins, marginals * (1 - marginals), size)
         self.count += np.bincount(bins, minlength=size)
         self.seen += np.bincount(bins[chosen], minlength=size)
@@ -229,15 +229,15 @@ class LogDiagnostics:
 
     @property
     def calibration(self) -> list[dict[str, float]]:
-        """One row per bin that holds candidates: mean probability told, share chosen, how far apart in errors."""
+        """One row per bin that holds candidates: mean logged probability, share chosen, how far apart in errors."""
         rows = []
         for place in np.flatnonzero(self.count):
             n = self.count[place]
             spread = np.sqrt(self.variance[place]) / n
-            told, seen = self.told[place] / n, self.seen[place] / n
-            z = (seen - told) / spread if spread > 0 else 0.0 if abs(seen - told) < 1e-9 else np.inf
+            logged, seen = self.logged[place] / n, self.seen[place] / n
+            z = (seen - logged) / spread if spread > 0 else 0.0 if abs(seen - logged) < 1e-9 else np.inf
             rows.append(
-                {"candidates": float(n), "told": float(told), "chosen": float(seen), "errors": float(z)}
+                {"candidates": float(n), "logged": float(logged), "chosen": float(seen), "errors": float(z)}
             )
         return rows
 
@@ -264,8 +264,8 @@ class LogDiagnostics:
         if bad:
             worst = max(bad, key=lambda row: abs(row["errors"]))
             found.append(
-                f"logged probabilities are not calibrated: candidates told to be chosen with probability "
-                f"{worst['told']:.3f} were chosen in {worst['chosen']:.3f} of the cases ({worst['errors']:+.1f} "
+                f"logged probabilities are not calibrated: candidates said to be chosen with probability "
+                f"{worst['logged']:.3f} were chosen in {worst['chosen']:.3f} of the cases ({worst['errors']:+.1f} "
                 "standard errors); estimates from them are biased"
             )
         if self.drift is not None and self.drift > 0.1:

@@ -12,7 +12,7 @@ import polars as pl
 from treebandit.errors import LogError
 from treebandit.evaluation import log_files
 from treebandit.evaluation.columns import SCHEMA, conform
-from treebandit.evaluation.log_files import told
+from treebandit.evaluation.log_files import reading
 from treebandit.evaluation.validation import CHECKED, LogSummary, check_batches, check_ids
 from treebandit.parameters import check_choice
 
@@ -73,7 +73,7 @@ class DecisionLog:
     ) -> Self:
         """The log that a frame with these columns is; rows without `chosen` are late rewards."""
         check_choice("duplicates", duplicates, ("refuse", "first"))
-        with told(source):
+        with reading(source):
             rows = conform(frame.lazy(), source)
             late = rows.select(pl.col("chosen").null_count()).collect().item()
             decisions = rows.filter(pl.col("chosen").is_not_null()) if late else rows
@@ -94,7 +94,7 @@ class DecisionLog:
                 f"{source} hold what JSON cannot ({error}); give numbers, text, lists and dicts, times as text, and "
                 "null for a missing number"
             ) from error
-        with told(source):
+        with reading(source):
             rows = log_files.scan_text(lines).collect()
         log = cls.from_frame(rows, source=source)
         log.check()
@@ -102,14 +102,14 @@ class DecisionLog:
 
     def check(self) -> LogSummary:
         """Raise a LogError where a row cannot be true or an id comes twice; else what the log holds."""
-        with told(self.source):
+        with reading(self.source):
             summary = check_batches(self.batches(CHECKED), self.source)
             check_ids(self.frame, self.source)
         return summary
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the log as its name says: `.parquet`, `.ndjson`, `.jsonl` (also `.gz`), or a folder of parts."""
-        with told(self.source):
+        with reading(self.source):
             log_files.write_files(self.frame, path)
 
     def append(self, path: str | os.PathLike[str]) -> None:
@@ -118,7 +118,7 @@ class DecisionLog:
         A folder gets one more part and NDJSON more lines; a Parquet file is written anew, so prefer a folder for a
         log that grows.
         """
-        with told(self.source):
+        with reading(self.source):
             log_files.append_files(self.frame, path)
 
     def with_rewards(self, rewards: pl.DataFrame | pl.LazyFrame | Sequence[Mapping[str, Any]]) -> Self:
@@ -129,33 +129,33 @@ class DecisionLog:
         """
         if not isinstance(rewards, pl.DataFrame | pl.LazyFrame):
             rewards = pl.DataFrame([dict(each) for each in rewards], infer_schema_length=None)
-        with told(self.source):
+        with reading(self.source):
             late = conform(rewards.lazy(), "the rewards").select("id", *_REWARD_COLUMNS).collect()
             _check_rewards(late, self.source)
             known = self.frame.select("id", pl.col("reward").is_not_null().alias("own"))
-            met = late.lazy().join(known, on="id", how="inner").select("id", "own").collect()
+            joined = late.lazy().join(known, on="id", how="inner").select("id", "own").collect()
             last = late.sort("reward_time", nulls_last=False, maintain_order=True).unique(
                 "id", keep="last", maintain_order=True
             )
-            own = met.filter("own")["id"].n_unique()
+            own = joined.filter("own")["id"].n_unique()
             return replace(
                 self,
                 frame=_joined(self.frame, last.lazy()),
                 late=self.late + late.height,
-                lost=self.lost + late.height - met.height,
-                repeated=self.repeated + met.height - met["id"].n_unique() + own,
+                lost=self.lost + late.height - joined.height,
+                repeated=self.repeated + joined.height - joined["id"].n_unique() + own,
             )
 
     def batches(self, columns: Sequence[str] | None = None, *, rows: int = BATCH) -> Iterator[pl.DataFrame]:
         """Frames of at most `rows` decisions each, in order, with these columns alone."""
         frame = self.frame if columns is None else self.frame.select(columns)
-        with told(self.source):
+        with reading(self.source):
             for batch in frame.collect_batches(chunk_size=rows, maintain_order=True):
                 yield from batch.iter_slices(rows)
 
     def collected(self) -> Self:
         """The same log in memory."""
-        with told(self.source):
+        with reading(self.source):
             return replace(self, frame=self.frame.collect().lazy())
 
     def filter(self, *conditions: Any) -> Self:
@@ -172,7 +172,7 @@ class DecisionLog:
             yield from log_files.records(batch)
 
     def __len__(self) -> int:
-        with told(self.source):
+        with reading(self.source):
             return int(self.frame.select(pl.len()).collect().item())
 
 

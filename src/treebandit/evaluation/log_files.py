@@ -93,7 +93,7 @@ def add_part(frame: pl.LazyFrame, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def told(source: str) -> Iterator[None]:
+def reading(source: str) -> Iterator[None]:
     """What polars cannot read or cast becomes a LogError that names the log, and the line where there is one."""
     try:
         yield
@@ -103,7 +103,7 @@ def told(source: str) -> Iterator[None]:
 
 
 def _scan_file(path: Path) -> pl.LazyFrame:
-    with told(str(path)):
+    with reading(str(path)):
         if _form(path) == "parquet":
             return conform(pl.scan_parquet(path, glob=False), str(path))
         if _form(path) == "ndjson":
@@ -157,7 +157,7 @@ def _last_byte(path: Path) -> bytes:
 
 
 def _bad_line(source: str) -> str:
-    """Which line of an NDJSON file cannot be read; nothing where that cannot be told."""
+    """Which line of an NDJSON file cannot be read; nothing where that is unknown."""
     path = Path(source)
     if _form(path) != "ndjson" or not path.is_file():
         return ""

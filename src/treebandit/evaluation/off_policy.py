@@ -121,7 +121,7 @@ class _Pass:
         if self.summary.sets:
             wanted = self._for_sets(wanted)
         if self.total < 2 * settings.folds and any(name in WITHOUT_MODEL for name in wanted):
-            # Too few to learn a model from; they are too few for an answer, too, and shall be told so.
+            # Too few to learn a model from; they are too few for an answer, too, and the result says so.
             wanted = tuple(name for name in wanted if name in WITHOUT_MODEL)
         modelled = any(name not in WITHOUT_MODEL for name in wanted)
         model = self._model(codes) if modelled else None
@@ -247,12 +247,12 @@ def _collect(
         part.weight.append(np.ones(len(batch)))
     part.pair_weight.append(weight)
     if probabilities is not None and batch.marginals is not None:
-        told = ~np.isnan(batch.marginals)
-        uncovered = batch.sums(((probabilities > 1e-12) & told & (batch.marginals <= 0)).astype(np.float64))
+        known = ~np.isnan(batch.marginals)
+        uncovered = batch.sums(((probabilities > 1e-12) & known & (batch.marginals <= 0)).astype(np.float64))
         part.support_known += len(batch)
         part.supported += int((uncovered == 0).sum())
         squares = np.zeros(batch.size)
-        np.divide(probabilities**2, batch.marginals, out=squares, where=told & (batch.marginals > 0))
+        np.divide(probabilities**2, batch.marginals, out=squares, where=known & (batch.marginals > 0))
         _promise(part, batch, batch.sums(squares))
 
 

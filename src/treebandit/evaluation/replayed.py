@@ -59,8 +59,8 @@ def replay(
     """Show the log to a copy of the agent, event by event; it learns those that it accepts.
 
     At each event the agent's own probabilities π are asked first. Its weight for the logged choice is π / h. Then the
-    event is accepted with probability π · least / h, which makes the accepted ones what the agent would have met had it
-    decided itself (rejection sampling); only those are learned. For a uniform log this is: choose, and keep the event
+    event is accepted with probability π · least / h, so that the accepted ones are those of the agent's own decisions
+    (rejection sampling); only those are learned. For a uniform log this is: choose, and keep the event
     if the choice is the logged one.
 
     least_probability: `least`; the smaller, the fewer events are accepted. None: the smallest logged probability of a

@@ -24,7 +24,7 @@ class Settings:
     reward_range: least and greatest possible reward, for time-uniform intervals; None takes those of the log.
     missing_reward: what decisions without a reward count as; None leaves them out.
     anyway: tell estimates below `least_effective`, too.
-    least_effective: the least effective sample size with which an estimate is told.
+    least_effective: the least effective sample size with which an estimate is given.
     draws, floor: of agents that are evaluated, as in `decide`.
     seed: of bootstrap intervals, folds and models.
 

@@ -87,7 +87,7 @@ class _Log:
 
 
 def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -> RunRecord:
-    """Play all rounds of a run; `progress` is told now and then how many of how many are played."""
+    """Play all rounds of a run; `progress` is called now and then with rounds played and rounds in all."""
     agent_seed, environment_seed = split_seed(spec.seed)
     environment = build_environment(spec.environment_table(), seed=environment_seed)
     agent = build_agent(spec.agent, seed=agent_seed)

@@ -132,7 +132,7 @@ def _plain_label(label: Any, row: int) -> Label:
 class ArmIndex:
     """Codes of arms -> rows of an array, for arms seen so far only: thousands of arms, in any order, with gaps.
 
-    Arms get rows 1, 2, ... in the order in which they are registered; row 0 stands for every arm not seen yet.
+    Arms get rows 1, 2, ... in the order in which they are registered; row 0 is for every arm not seen yet.
     `copy.copy` of an index is cheap, and registering arms with the copy leaves the original as it is.
     """
 

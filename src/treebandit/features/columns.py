@@ -104,7 +104,7 @@ def _declared(name: Any, kind: Any) -> Column:
     return Column(name, codes, closed=True)
 
 
-class Given(NamedTuple):
+class GivenColumn(NamedTuple):
     """One column as it was given: an array of numbers, or a list of plain values.
 
     listed: the categories that its type lists. numeric: what its type says it is; None where only the values tell.
@@ -116,7 +116,7 @@ class Given(NamedTuple):
     numeric: bool | None = None
 
 
-def typed(given: Given, *, nan_is_number: bool = True) -> Column | None:
+def typed(given: GivenColumn, *, nan_is_number: bool = True) -> Column | None:
     """The column that a first one is, of numbers or of categories; None where it has no type and no value."""
     if given.numeric is not None:
         return Column(given.name, None if given.numeric else {})
@@ -127,7 +127,7 @@ def typed(given: Given, *, nan_is_number: bool = True) -> Column | None:
     return Column(given.name, None if not families or "numbers" in families else {})
 
 
-def numbers(given: Given) -> Floats:
+def numbers(given: GivenColumn) -> Floats:
     """A column of numbers, (n,), from any type whose values are numbers or missing."""
     name, values = given.name, given.values
     if isinstance(values, np.ndarray):
@@ -144,7 +144,7 @@ def numbers(given: Given) -> Floats:
     return np.array([found[raw] for raw in raws], np.float64)
 
 
-def codes_of(given: Given, column: Column) -> tuple[Floats, Column]:
+def codes_of(given: GivenColumn, column: Column) -> tuple[Floats, Column]:
     """A column of categories as codes, (n,), and the column with those that are new."""
     values = given.values.tolist() if isinstance(given.values, np.ndarray) else given.values
     raws, plains = plain(given.name, values)
@@ -189,7 +189,7 @@ def _check_family(column: Column, values: list[Category]) -> None:
 
 
 def plain(name: str, values: NDArray[Any] | list[Any]) -> tuple[list[_Raw], dict[_Raw, Category | None]]:
-    """The values with their types, and for each different one, by appearance, the plain value it stands for."""
+    """The values with their types, and for each different one, by appearance, its plain value."""
     kinds = list(map(type, values))
     for kind in dict.fromkeys(kinds):
         if not is_plain(kind):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from treebandit.errors import InputError, ShapeError
-from treebandit.features.columns import Given
+from treebandit.features.columns import GivenColumn
 from treebandit.features.flatten import EMPTY, TEXTS, Flat
 from treebandit.features.values import shown
 
@@ -37,7 +37,7 @@ def shapes_after(known: Mapping[str, str], columns: Collection[str], flats: list
 
 def read_dicts(
     flats: list[Flat], columns: Collection[str], shapes: Mapping[str, str], *, new_columns: bool
-) -> list[Given]:
+) -> list[GivenColumn]:
     """The columns of these rows: those known, in their order, then new ones.
 
     An item that a list does not hold is 0. With `new_columns`, whatever else a row lacks is missing, and new columns
@@ -65,11 +65,13 @@ def read_dicts(
                 names,
             )
         cells.append([None if value is _ABSENT else value for value in filled])
-    return [Given(name, list(values)) for name, values in zip(names, zip(*cells, strict=True), strict=True)]
+    return [
+        GivenColumn(name, list(values)) for name, values in zip(names, zip(*cells, strict=True), strict=True)
+    ]
 
 
 def _list_of(name: str, lists: list[str]) -> str | None:
-    """The list of text whose item this column stands for."""
+    """The list of text whose item this column is about."""
     return next((key for key in lists if name.startswith(f"{key}=")), None)
 
 

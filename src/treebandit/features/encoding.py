@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Columns, Features, Indices
-from treebandit.errors import ParameterError, ShapeError
+from treebandit.errors import ShapeError
+from treebandit.parameters import check_choice
 
 ArmEncoding = Literal["auto", "label", "one_hot", "none"]
 CategoryEncoding = Literal["codes", "one_hot"]
 #: Features [start, stop) that are the one-hot columns of one category, for each such category.
 ColumnGroups = tuple[tuple[int, int], ...]
-#: Of each one-hot column: the column it stems from, the code it stands for, and whether it stands for a code at all.
+#: Of each one-hot column: its source column, its code, and whether it has a code at all.
 OneHotLayout = tuple[Indices, Features, NDArray[np.bool_]]
 
 
 def check_encoding(arm_encoding: str, categories: str) -> None:
     """Raise a ParameterError where a name is not known."""
-    if arm_encoding not in ("auto", "label", "one_hot", "none"):
-        raise ParameterError(f"arm_encoding={arm_encoding!r}; choose 'auto', 'label', 'one_hot' or 'none'")
-    if categories not in ("codes", "one_hot"):
-        raise ParameterError(f"categories={categories!r}; choose 'codes' or 'one_hot'")
+    check_choice("arm_encoding", arm_encoding, get_args(ArmEncoding))
+    check_choice("categories", categories, get_args(CategoryEncoding))
 
 
 class OneHot:
@@ -69,10 +68,10 @@ class OneHot:
                 f"out is {out.dtype} of shape {out.shape}; expected float32, {(len(contexts), self.width)}"
             )
         # mode="raise" would go through a buffer; the indices are known to fit.
-        spread: Features = contexts.take(self._source, axis=1, out=out, mode="clip")
+        features: Features = contexts.take(self._source, axis=1, out=out, mode="clip")
         if self._any_coded:
-            np.copyto(spread, spread == self._codes, where=self._coded)
-        return spread
+            np.copyto(features, features == self._codes, where=self._coded)
+        return features
 
 
 class Encoder:

@@ -12,7 +12,7 @@ from treebandit import schema
 from treebandit.core import Columns, Floats
 from treebandit.errors import InputError, SavedFileError, ShapeError
 from treebandit.features import frames
-from treebandit.features.columns import Column, Given, codes_of, declared, numbers, typed
+from treebandit.features.columns import Column, GivenColumn, codes_of, declared, numbers, typed
 from treebandit.features.dicts import order, read_dicts, shapes_after
 from treebandit.features.flatten import EMPTY, SHAPES, TEXTS, flattened
 from treebandit.features.values import Category, is_plain, shown
@@ -186,7 +186,7 @@ class FrameEncoder:
             return read.values, self
         values, columns, more = read.values, list(self._columns), []
         for name in read.news:
-            given = Given(name, [row.get(name) for row in rows])
+            given = GivenColumn(name, [row.get(name) for row in rows])
             if name in self._places:
                 place = self._places[name][0]
                 values[:, place], columns[place] = _encoded(given, columns[place])
@@ -227,14 +227,16 @@ class FrameEncoder:
         if self.new_columns:
             nothing: list[Any] = [None] * len(data)
             names = [*self._places, *sorted(given.keys() - self._places.keys())]
-            columns = [given.get(name, Given(name, nothing)) for name in names]
+            columns = [given.get(name, GivenColumn(name, nothing)) for name in names]
         else:
             columns = list(given.values())
             if self._columns:
                 columns = [columns[place] for place in order(list(self._places), list(given))]
         return self._encode(columns, len(data), self._shapes)
 
-    def _encode(self, given: list[Given], n: int, shapes: Mapping[str, str]) -> tuple[Floats, FrameEncoder]:
+    def _encode(
+        self, given: list[GivenColumn], n: int, shapes: Mapping[str, str]
+    ) -> tuple[Floats, FrameEncoder]:
         """Values and encoder of n rows, their columns in the order of this encoder's and new ones behind them."""
         values, after = [], []
         for place, one in enumerate(given):
@@ -257,7 +259,7 @@ class FrameEncoder:
             raise InputError(f"more than {schema.MOST_COLUMNS} columns and categories in all; give fewer")
         return FrameEncoder(tuple(columns), new_columns=self.new_columns, shapes=shapes)
 
-    def _first(self, given: Given) -> Column | None:
+    def _first(self, given: GivenColumn) -> Column | None:
         """The column that one seen for the first time is; None where it holds nothing yet, and may come later."""
         column = typed(given, nan_is_number=not self.new_columns)
         if column is None and not self.new_columns:
@@ -269,7 +271,7 @@ class FrameEncoder:
         return column
 
 
-def _encoded(given: Given, column: Column) -> tuple[Floats, Column]:
+def _encoded(given: GivenColumn, column: Column) -> tuple[Floats, Column]:
     """The values of a column, (n,), and the column with categories that are new."""
     if column.codes is not None:
         return codes_of(given, column)

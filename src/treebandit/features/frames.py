@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from treebandit.core import Floats
 from treebandit.errors import InputError, ShapeError
-from treebandit.features.columns import Given, plain, unusable
+from treebandit.features.columns import GivenColumn, plain, unusable
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -54,7 +54,7 @@ def _is_of(thing: Any, names: Iterable[str]) -> bool:
 def few_rows(frame: Any) -> list[dict[str, Any]] | None:
     """The rows of a small pandas or polars frame as dicts, without the cost of reading columns; None of any other.
 
-    Values keep the types they have in the frame, so that dates and the like can still be told from numbers.
+    Values keep the types they have in the frame, so that dates and the like still differ from numbers.
     """
     library = type(frame).__module__.partition(".")[0]
     if type(frame).__name__ != "DataFrame" or library not in ("pandas", "polars") or len(frame) > _FEW_ROWS:
@@ -96,7 +96,7 @@ def eager(frame: Any) -> nw.DataFrame[Any]:
         ) from error
 
 
-def read_frame(data: nw.DataFrame[Any]) -> list[Given]:
+def read_frame(data: nw.DataFrame[Any]) -> list[GivenColumn]:
     """The columns of a frame, in its order."""
     given = [_read_series(cast("nw.Series[Any]", series)) for series in data.iter_columns()]
     names = [one.name for one in given]
@@ -105,7 +105,7 @@ def read_frame(data: nw.DataFrame[Any]) -> list[Given]:
     return given
 
 
-def _read_series(series: nw.Series[Any]) -> Given:
+def _read_series(series: nw.Series[Any]) -> GivenColumn:
     import narwhals.stable.v2 as nw
 
     name, dtype = str(series.name), series.dtype
@@ -113,7 +113,7 @@ def _read_series(series: nw.Series[Any]) -> Given:
         raise unusable(name, str(dtype), series.drop_nulls().to_list()[:1])
     if dtype.is_numeric():
         values = series.to_numpy()
-        return Given(name, values if values.dtype.kind in "fiub" else series.to_list(), numeric=True)
+        return GivenColumn(name, values if values.dtype.kind in "fiub" else series.to_list(), numeric=True)
     listed: Iterable[Any] = ()
     numeric = False if isinstance(dtype, nw.Boolean | nw.Enum | nw.Categorical) else None
     if isinstance(dtype, nw.Boolean):
@@ -125,4 +125,4 @@ def _read_series(series: nw.Series[Any]) -> Given:
     elif isinstance(dtype, nw.String) and str(getattr(series.to_native(), "dtype", "")) != "object":
         numeric = False
     categories = plain(name, list(listed))[1].values()
-    return Given(name, series.to_list(), tuple(one for one in categories if one is not None), numeric)
+    return GivenColumn(name, series.to_list(), tuple(one for one in categories if one is not None), numeric)

@@ -24,7 +24,7 @@ from treebandit.parameters import check_flag
 Form = Literal["arrays", "named columns", "no contexts"]
 
 _ADVICE = "give numbers, or a frame or dicts for categories"
-#: What stands for the contexts where there are none: one column of zeros, which every model can take.
+#: The contexts where none are given: one column of zeros, which every model can take.
 _NO_CONTEXTS = Columns.numeric(1)
 _TO_GIVE = {
     "arrays": "arrays, whose columns have no names; give an array with the same columns",

@@ -12,7 +12,7 @@ from treebandit.core import Features, Floats
 #: divided by its Euclidean length.
 RowForm = Literal["scaled", "raw", "unit"]
 ROW_FORMS = ("scaled", "raw", "unit")
-#: What stands for a missing value, as in the code of Zhang et al. (2021).
+#: The value of a missing one, as in the code of Zhang et al. (2021).
 MISSING = -1.0
 
 

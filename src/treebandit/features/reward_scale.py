@@ -1,4 +1,4 @@
-"""Rewards in units of their own spread, so that no choice depends on the unit in which rewards are given."""
+"""Rewards in units of their standard deviation, so that no choice depends on the unit in which rewards are given."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RewardScale:
         )
 
     def fits(self, rewards: Floats) -> bool:
-        """Whether these rewards can be told in these units: not where they are the first to differ."""
+        """Whether these rewards can be expressed in these units: not where they are the first to differ."""
         return self.varies or bool((rewards == self.mean).all())
 
     def state(self) -> list[Any]:
@@ -64,7 +64,7 @@ class RewardScale:
 
     @classmethod
     def restored(cls, state: Any, rewards: Floats) -> RewardScale:
-        """The scale that `state` described, if these (n,) rewards can be told in it."""
+        """The scale that `state` described, if these (n,) rewards can be expressed in it."""
         mean, deviation, varies = schema.items({"scale": state}, "scale", most=3)
         values = {"mean": mean, "deviation": deviation, "varies": varies}
         scale = cls(

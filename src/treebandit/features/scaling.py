@@ -24,7 +24,7 @@ _SMALL = 2.0**-16
 _TOO_LARGE = 2.0**64
 #: In so many first rows columns are watched; so many of them that 32 bits cannot tell from the first are refused.
 _WATCHED_ROWS, _EQUAL_ROWS = 64, 8
-#: Values further apart than so many steps of 32-bit floats are told apart well enough.
+#: Values further apart than so many steps of 32-bit floats are distinct well enough.
 _STEPS = 32.0
 #: So many numbers are looked at one by one.
 _FEW = 64
@@ -39,7 +39,7 @@ class ColumnUnits:
     first rows differ by less than 32 bits can tell all the same is refused.
 
     first, rows, equal: the first row learned, how many rows were, and how many of them differ from the first in a
-    column but not in its 32 bits (-1: the column has been told apart).
+    column but not in its 32 bits (-1: the column is distinct).
     """
 
     __slots__ = ("_plain", "equal", "first", "fixed", "offset", "rows", "unit")
@@ -251,16 +251,6 @@ class Standardiser:
         scaled: Floats = (rows - self.mean) / self.deviation
         scaled[np.isnan(scaled)] = 0.0
         return scaled
-
-    def inverse(self, scaled: NDArray[Any]) -> Floats:
-        """What standardised rows were before; a missing number is the mean."""
-        rows: Floats = scaled * self.deviation + self.mean
-        return rows
-
-    def change_to(self, other: Standardiser) -> tuple[Floats, Floats]:
-        """(d,) ratio and offset that lead from rows scaled by this one to those of another: ratio · row + offset."""
-        deviation = other.deviation
-        return self.deviation / deviation, (self.mean - other.mean) / deviation
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All of it as arrays."""

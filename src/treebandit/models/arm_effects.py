@@ -72,8 +72,13 @@ class ArmEffects:
         noise = random.standard_normal((draws, len(labels)))[:, place]
         return self._units(predicted) * (mean + scale * np.sqrt(variance) * noise)
 
-    def prepared_update(self, arms: Indices, predicted: Floats, rewards: Floats) -> Commit:
-        """Let rows change the effects of their arms; `predicted` may be filled in just before the call."""
+    def prepared_update(
+        self, arms: Indices, predicted: Floats, rewards: Floats, *, new_rows: bool = True
+    ) -> Commit:
+        """Let rows change the effects of their arms; `predicted` may be filled in just before the call.
+
+        new_rows: False, these are learned again, and have been counted among the first of new arms.
+        """
         index = self._arms
         places = index.find(arms)
         new, first = places == 0, self.first
@@ -88,7 +93,8 @@ class ArmEffects:
             sums = known.copy()
             np.add.at(sums, places, np.column_stack([np.ones(len(residuals)), residuals, residuals**2]))
             self._arms, self.sums = index, sums
-            self.first = first + np.array([new.sum(), np.square(residuals[new]).sum()])
+            if new_rows:
+                self.first = first + np.array([new.sum(), np.square(residuals[new]).sum()])
 
         return commit
 

@@ -44,14 +44,14 @@ class ArmMeans:
     ) -> Commit:
         """Rows to learn, one after the other."""
         index = ArmIndex(self._arms.labels)
-        slots = index.register(_arms(rows))
+        arm_rows = index.register(_arms(rows))
         more = (0, len(index) - len(self._counts))
         counts, means, squares = (np.pad(each, more) for each in (self._counts, self._means, self._squares))
-        for slot, reward in zip(slots, rewards, strict=True):
-            counts[slot] += 1.0
-            error = reward - means[slot]
-            means[slot] += error / counts[slot]
-            squares[slot] += error * (reward - means[slot])
+        for arm_row, reward in zip(arm_rows, rewards, strict=True):
+            counts[arm_row] += 1.0
+            error = reward - means[arm_row]
+            means[arm_row] += error / counts[arm_row]
+            squares[arm_row] += error * (reward - means[arm_row])
         least, greatest = min(self._least, rewards.min()), max(self._greatest, rewards.max())
 
         def commit() -> None:
@@ -62,9 +62,9 @@ class ArmMeans:
 
     def statistics(self, rows: Candidates) -> ArmStatistics:
         """What was seen of each row's arm."""
-        slots = self._arms.find(_arms(rows))
-        counts, means = self._counts[slots], self._means[slots]
-        variances = self._squares[slots] / np.maximum(counts, 1.0)
+        arm_rows = self._arms.find(_arms(rows))
+        counts, means = self._counts[arm_rows], self._means[arm_rows]
+        variances = self._squares[arm_rows] / np.maximum(counts, 1.0)
         if self._unit_range and self._greatest > self._least:
             width = self._greatest - self._least
             means, variances = (means - self._least) / width, variances / width**2
@@ -74,12 +74,12 @@ class ArmMeans:
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean reward of each row's arm, variance of that mean, plays."""
-        slots = self._arms.find(_arms(rows))
+        arm_rows = self._arms.find(_arms(rows))
         if not self.fitted:
             raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
-        counts = self._counts[slots]
-        variance = self._squares[slots] / np.maximum(counts - 1.0, 1.0) / np.maximum(counts, 1.0)
-        return Estimate(self._means[slots], variance, counts)
+        counts = self._counts[arm_rows]
+        variance = self._squares[arm_rows] / np.maximum(counts - 1.0, 1.0) / np.maximum(counts, 1.0)
+        return Estimate(self._means[arm_rows], variance, counts)
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
+from treebandit.models.rebuild import Fit
 from treebandit.models.tree_model import TreeModel, TreeSettings
 from treebandit.trees.forest import Masked
 from treebandit.trees.leaf_statistics import LeafStatistics
@@ -70,13 +72,18 @@ class Blend(TreeModel):
         scored = isinstance(encoder, LinearEncoder) and encoder.scored
         return ((encoder.width,), self._without_linear) if scored else super()._masked(encoder)
 
+    def _fit_beside(
+        self, encoder: Encoder, rows: Candidates, targets: Floats
+    ) -> Generator[float, None, None]:
+        assert isinstance(encoder, LinearEncoder)
+        if self._fourier and (len(rows) < _TRIAL or self.smooth_weight > _LEAST_WEIGHT):
+            yield from encoder.fit_fourier(rows, targets, np.random.default_rng(len(rows)))
+
     def _completed(
         self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
     ) -> None:
-        """Learn smooth functions, and the effects of arms too many for a regression each from what is left open."""
+        """Learn the effects of arms too many for a regression each."""
         assert isinstance(encoder, LinearEncoder)
-        if self._fourier and (len(rows) < _TRIAL or self.smooth_weight > _LEAST_WEIGHT):
-            encoder.fit_fourier(rows, targets, np.random.default_rng(len(rows)))
         if rows.arms is None or not (self._effects and encoder.many_arms):
             return
         predicted, w = leaves.estimate(features).mean, self.linear_weight
@@ -98,21 +105,24 @@ class Blend(TreeModel):
             )
         return self.leaves, self.encoder, *self.encoder.look_up(rows.contexts, rows.arms)
 
-    def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
-        leaves, encoder, features, scores, _ = self._look_up(rows)
-        update = leaves.prepared_update(features, targets)
+    def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
+        """Let rows change leaves, regressions and effects; weighed: and all weights, by what each predicted."""
+        encoder, targets = fit.encoder, fit.scale.standardised(rewards)
+        assert isinstance(encoder, LinearEncoder)
+        features, scores, _ = encoder.look_up(rows.contexts, rows.arms)
+        update = fit.leaves.prepared_update(features, targets)
         learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
-        smooth = None if encoder.fourier is None else encoder.smooth_scores(rows)
+        smooth = encoder.smooth_scores(rows) if weighed and encoder.fourier is not None else None
         w, before, predicted, change = self.linear_weight, self.errors, np.empty(len(targets)), None
         smooth_before = self.smooth_errors
         if encoder.effects is not None and rows.arms is not None:
-            change = encoder.effects.prepared_update(rows.arms, predicted, targets)
+            change = encoder.effects.prepared_update(rows.arms, predicted, targets, new_rows=weighed)
 
         def commit() -> None:
             update()
             # All from what was before, so that this may be repeated.
             if learn is not None:
-                if self._weighted:
+                if self._weighted and weighed:
                     self.errors = _compared(before, update.predicted, scores, targets)
                 learn()
             predicted[:] = update.predicted + w * (scores - update.predicted)

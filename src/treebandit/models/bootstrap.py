@@ -11,20 +11,19 @@ import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats
-from treebandit.errors import NotFittedError, ParameterError, SavedFileError
+from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.encoding import CategoryEncoding, Encoder, check_encoding
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
-from treebandit.models.model import Commit, copy_of
+from treebandit.models.model import Commit, arms_of, copy_of
 from treebandit.models.schedule import Schedule
+from treebandit.parameters import check_choice, check_number
 from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, RankedRows
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.limits import check_learner
 
 #: Up to as many rows of one arm, growing a path for each is cheaper than growing whole trees.
 _FEW_ROWS = 4
-#: The label under which rows without arms share one model.
-_NO_ARM = 0
 _RESCALE_GROWTH = 1.125
 #: Encoded rows of a saved history take at most 8 GiB.
 _MOST_CELLS = 1 << 31
@@ -45,15 +44,10 @@ class BootstrapSettings:
 
     def __post_init__(self) -> None:
         check_encoding("auto", self.categories)
-        if self.mode not in ("exact", "replicates"):
-            raise ParameterError(f"mode={self.mode!r}; choose 'exact' or 'replicates'")
-        if self.constant_rewards not in ("drawn", "trusted"):
-            raise ParameterError(f"constant_rewards={self.constant_rewards!r}; choose 'drawn' or 'trusted'")
-        if isinstance(self.replicates, bool) or not isinstance(self.replicates, int) or self.replicates < 1:
-            raise ParameterError(f"replicates={self.replicates!r}; expected a whole number, 1 or more")
-        best = self.optimistic_reward
-        if best is not None and not (isinstance(best, int | float) and np.isfinite(best)):
-            raise ParameterError(f"optimistic_reward={best!r}; expected a finite number or None")
+        check_choice("mode", self.mode, ("exact", "replicates"))
+        check_choice("constant_rewards", self.constant_rewards, ("drawn", "trusted"))
+        check_number("replicates", self.replicates, least=1, whole=True)
+        check_number("optimistic_reward", self.optimistic_reward, optional=True)
         check_learner(self.trees)
 
 
@@ -326,9 +320,7 @@ class _Gone:
 
 def _rows_by_arm(candidates: Candidates) -> dict[int, list[int]]:
     """The candidates' rows under their arm's label, in the order in which labels appear."""
-    if candidates.arms is None:
-        return {_NO_ARM: list(range(len(candidates)))}
     groups: dict[int, list[int]] = {}
-    for row, label in enumerate(candidates.arms.tolist()):
+    for row, label in enumerate(arms_of(candidates).tolist()):
         groups.setdefault(label, []).append(row)
     return groups

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats
 from treebandit.errors import InputError, NotFittedError, SavedFileError
 from treebandit.features.encoding import OneHot
 from treebandit.features.reward_scale import RewardScale
 from treebandit.features.scaling import Standardiser
 from treebandit.models.history import History
-from treebandit.models.model import Commit
+from treebandit.models.model import Commit, arms_of
 from treebandit.models.schedule import Schedule
 
 #: Standardised numbers are cut off here, so that one outlier does not outweigh all other rows.
@@ -83,10 +83,10 @@ class EnsembleModel:
         history, level = self.history.appended(rows, rewards), self._schedule.level(t + 1)
         if rows.columns != self._columns or level > self._level or not self.scale.fits(rewards):
             return self._rebuilt(history, rows.columns, level)
-        z, targets = self._encoded(rows.contexts, rows.columns), self.scale.standardised(rewards)
-        noise = self._noise(len(self.history), len(rows))
+        z, targets = self.encoded(rows.contexts, rows.columns), self.scale.standardised(rewards)
+        noise = self.noise(len(self.history), len(rows))
         arms = dict(self._arms)
-        for place, label in enumerate(_labels(rows).tolist()):
+        for place, label in enumerate(arms_of(rows).tolist()):
             arms[label] = self._updated(arms.get(label), label, z[place], targets[place] + noise[place])
 
         def commit() -> None:
@@ -98,16 +98,16 @@ class EnsembleModel:
         """All sums from all rows, numbers and rewards standardised by what is known now."""
         began, after = time.perf_counter(), EnsembleModel(self.settings, self._seed)
         after.history, after._columns, after._level = history, columns, level
-        spread = OneHot(columns)
-        after._rows = Standardiser.fresh(spread.numbers).seen(spread(history.contexts))
+        one_hot = OneHot(columns)
+        after._rows = Standardiser.fresh(one_hot.numbers).seen(one_hot(history.contexts))
         after.scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
-        z = after._encoded(history.contexts, columns)
-        targets = after.scale.standardised(history.rewards)[:, None] + self._noise(0, len(history))
-        labels = _labels(history.rows(columns))
+        z = after.encoded(history.contexts, columns)
+        targets = after.scale.standardised(history.rewards)[:, None] + self.noise(0, len(history))
+        labels = arms_of(history.rows(columns))
         for label in np.unique(labels).tolist():
             own = labels == label
             inverse = np.linalg.inv(self.settings.ridge * np.eye(z.shape[1]) + z[own].T @ z[own])
-            moments = self._prior(label, z.shape[1]) + z[own].T @ targets[own]
+            moments = self.prior(label, z.shape[1]) + z[own].T @ targets[own]
             after._arms[label] = _Arm(inverse, moments, int(own.sum()))
         _check_size(len(after._arms), z.shape[1])
         after.rebuild_seconds = self.rebuild_seconds + time.perf_counter() - began
@@ -117,12 +117,12 @@ class EnsembleModel:
         """The arm after one row (Sherman and Morrison), of which every member sees a reward of its own."""
         if arm is None:
             _check_size(len(self._arms) + 1, len(z))
-            arm = _Arm(np.eye(len(z)) / self.settings.ridge, self._prior(label, len(z)), 0)
+            arm = _Arm(np.eye(len(z)) / self.settings.ridge, self.prior(label, len(z)), 0)
         image = arm.inverse @ z
         inverse = arm.inverse - np.outer(image, image / (1.0 + image @ z))
         return _Arm(inverse, arm.moments + np.outer(z, targets), arm.count + 1)
 
-    def _noise(self, first: int, rows: int) -> Floats:
+    def noise(self, first: int, rows: int) -> Floats:
         """What is added to the rewards of these rows for each member, (rows, members): always the same for a row.
 
         A row takes as many steps of a counter-based generator as any other, so that its draws can be made again
@@ -136,42 +136,42 @@ class EnsembleModel:
         noise: Floats = self.settings.exploration * normal[:, : self.settings.members]
         return noise
 
-    def _prior(self, label: int, width: int) -> Floats:
+    def prior(self, label: int, width: int) -> Floats:
         """λ θ₀ of every member, (width, members)."""
         draws = np.random.Generator(np.random.Philox(self._seed, counter=[label % 2**63, 1, 0, 0]))
         prior: Floats = draws.standard_normal((width, self.settings.members))
         prior *= self.settings.exploration * np.sqrt(self.settings.ridge)
         return prior
 
-    def _encoded(self, contexts: Features, columns: Columns) -> Floats:
+    def encoded(self, contexts: Features, columns: Columns) -> Floats:
         """(n, d) rows z: a 1 in front, standardised numbers, one-hot categories; columns added since are left out."""
         scaled = np.clip(self._rows(OneHot(columns)(contexts[:, : len(columns)])), -_BOUND, _BOUND)
         return np.column_stack([np.ones(len(scaled)), scaled])
 
-    def _predictions(self, rows: Candidates) -> Floats:
+    def predictions(self, rows: Candidates) -> Floats:
         """What every member expects of each row, in units of the scale: (n, members)."""
         if self._columns is None:
             raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
         # Categories seen for the first time have no coefficient before the next rebuild.
-        z, labels = self._encoded(rows.contexts, self._columns), _labels(rows)
+        z, labels = self.encoded(rows.contexts, self._columns), arms_of(rows)
         found = np.empty((len(rows), self.settings.members))
         for label in np.unique(labels).tolist():
             own, arm = labels == label, self._arms.get(label)
-            theta = self._prior(label, z.shape[1]) / self.settings.ridge if arm is None else arm.coefficients
+            theta = self.prior(label, z.shape[1]) / self.settings.ridge if arm is None else arm.coefficients
             found[own] = z[own] @ theta
         return found
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance over the members, and the rows of the arm."""
-        found = self._predictions(rows)
-        counts = [self._arms[label].count if label in self._arms else 0 for label in _labels(rows).tolist()]
+        found = self.predictions(rows)
+        counts = [self._arms[label].count if label in self._arms else 0 for label in arms_of(rows).tolist()]
         return self.scale.original(Estimate(found.mean(1), found.var(1), np.array(counts, np.float64)))
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
     ) -> Floats:
         """What a member drawn at random expects of all rows, `draws` times: (draws, n)."""
-        found = self._predictions(rows)
+        found = self.predictions(rows)
         mean = found.mean(1)
         chosen = found[:, random.integers(self.settings.members, size=draws)].T
         samples: Floats = self.scale.mean + self.scale.deviation * (mean + scale * (chosen - mean))
@@ -213,10 +213,6 @@ class EnsembleModel:
         moments = schema.array(state, "moments", np.float64, (*shape, self.settings.members))
         for label, *parts in zip(labels.tolist(), inverses, moments, counts.tolist(), strict=True):
             self._arms[label] = _Arm(*parts)
-
-
-def _labels(rows: Candidates) -> Indices:
-    return np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms
 
 
 def _stacked(parts: list[Floats]) -> Floats:

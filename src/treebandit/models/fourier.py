@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from treebandit import schema
 from treebandit.core import Features, Floats, Indices
 from treebandit.errors import SavedFileError
 from treebandit.features.arm_index import ArmIndex
+from treebandit.steps import exhausted
 
 #: Fourier features: at most so many, in steps of the second number, and their squares over all arms.
 _MOST, _STEP, _MOST_NUMBERS = 512, 64, 1 << 22
@@ -21,7 +23,7 @@ _BOUND = 10.0
 #: Pairs of rows whose distance sets the width of the kernel.
 _PAIRS = 500
 #: So many rows are transformed at a time.
-_BLOCK = 2048
+_BLOCK = 512
 
 
 class FourierScores:
@@ -45,6 +47,13 @@ class FourierScores:
     @classmethod
     def fit(cls, contexts: Features, arms: Indices, targets: Floats, *, random: np.random.Generator) -> Self:
         """Regressions of (n,) standardised rewards on (n, d) numbers, one per arm."""
+        return exhausted(cls.fit_steps(contexts, arms, targets, random=random))
+
+    @classmethod
+    def fit_steps(
+        cls, contexts: Features, arms: Indices, targets: Floats, *, random: np.random.Generator
+    ) -> Generator[float, None, Self]:
+        """The same in steps of a few milliseconds."""
         index, key = ArmIndex(), int(random.integers(2**31))
         places = index.register(arms)
         size = min(_MOST, max(_STEP, int(math.sqrt(_MOST_NUMBERS / len(index))) // _STEP * _STEP))
@@ -59,6 +68,7 @@ class FourierScores:
                 z = scores._transformed(contexts[rows])
                 gram += z.T @ z
                 moment += z.T @ targets[rows].astype(np.float32)
+                yield float(starts[place - 1] + begin) / len(order)
             scores._theta[place] = np.linalg.solve(gram, moment)
         return scores
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ class History:
         self._arms: NDArray[np.int32] | None = None
         self._rewards = np.empty(0)
         self._length = 0
+        #: What the columns of the newest rows are.
+        self.columns: Columns | None = None
         #: Of rows that are gone, their arms and how many of each there were (None: rows without arms).
         self._gone: tuple[NDArray[np.intp], Floats] | None = None
         self._whole = True
@@ -102,12 +105,27 @@ class History:
         after._rewards[start:stop] = rewards
         if after._arms is not None and chosen.arms is not None:
             after._arms[start:stop] = chosen.arms
-        after._length = stop
+        after._length, after.columns = stop, chosen.columns
         return after
 
-    def rows(self, columns: Columns) -> Candidates:
-        """All of it as candidates with these columns."""
-        return Candidates(self.contexts, None if self.arms is None else self.arms.astype(np.intp), columns)
+    def first(self, n: int) -> History:
+        """The history as it was after n rows. It shares its arrays with this one, and nothing can be appended to it."""
+        before = copy(self)
+        before._length = n
+        return before
+
+    def only(self, kept: NDArray[np.bool_]) -> History:
+        """These rows of it in arrays of their own, so that the others leave memory; this one stays as it is."""
+        after = copy(self)
+        after._contexts, after._rewards = self.contexts[kept], self.rewards[kept]
+        after._arms = None if self.arms is None else self.arms[kept]
+        after._length = len(after._rewards)
+        return after
+
+    def rows(self, columns: Columns, start: int = 0) -> Candidates:
+        """All of it from row `start` on, as candidates with these columns."""
+        arms = None if self.arms is None else self.arms[start:].astype(np.intp)
+        return Candidates(np.ascontiguousarray(self.contexts[start:, : len(columns)]), arms, columns)
 
     def check(self, columns: Columns | None, with_arms: bool | None, *, whole: bool = True) -> None:
         """Raise where the rows are not those of an agent that has learned such columns, with arms or without.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from typing import Any, Self
 
 import numpy as np
@@ -145,11 +146,13 @@ class LinearEncoder(Encoder):
         mean, leverage, _ = self.ridge.predict(self._shown(visible, arms))
         return self._features(visible, arms, mean if self.scored else None), mean, leverage
 
-    def fit_fourier(self, rows: Candidates, rewards: Floats, random: np.random.Generator) -> None:
+    def fit_fourier(
+        self, rows: Candidates, rewards: Floats, random: np.random.Generator
+    ) -> Generator[float, None, None]:
         """Fit smooth functions to these rows, where there are numbers enough and not too many arms."""
         if len(self._numbers) >= _FEWEST_NUMBERS and rows.arms is not None and not self.many_arms:
             contexts = self._only_numbers(rows.contexts)
-            self.fourier = FourierScores.fit(contexts, rows.arms, rewards, random=random)
+            self.fourier = yield from FourierScores.fit_steps(contexts, rows.arms, rewards, random=random)
 
     def smooth_scores(self, rows: Candidates) -> Floats:
         """What smooth functions say of each row, (n,)."""
@@ -164,7 +167,7 @@ class LinearEncoder(Encoder):
         """Let rows change the regressions of their arms."""
         assert self.ridge is not None
         shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
-        return self.ridge.prepared(shown, rewards, t=0, random=np.random.default_rng(0))
+        return self.ridge.prepared(shown, rewards)
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""

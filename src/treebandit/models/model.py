@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from treebandit.core import Candidates, Estimate, Floats
+from treebandit.core import Candidates, Estimate, Floats, Indices
 
 #: Makes changes that were prepared; cannot fail, and may be called again where it was cut short.
 Commit = Callable[[], None]
@@ -43,6 +43,11 @@ class RewardModel(Protocol):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; a SavedFileError where it cannot be right."""
+
+
+def arms_of(rows: Candidates) -> Indices:
+    """The arm of each row; one model, that of arm 0, serves all rows that have none."""
+    return np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms
 
 
 def copy_of(random: np.random.Generator) -> np.random.Generator:

@@ -27,8 +27,8 @@ _FEW_BLOCKS = 32
 class GradientNetwork:
     """Layers of ReLU units with one output, its parameters in one flat vector, and the matrix U of its gradients.
 
-    sizes: inputs, units of each hidden layer, 1. blocks: weight matrices of the first layer, one per slot of arms,
-    slot 0 for arms not seen yet; None for a single one. The vector holds all biases and later layers first and the
+    sizes: inputs, units of each hidden layer, 1. blocks: weight matrices of the first layer, one per arm row,
+    row 0 for arms not seen yet; None for a single one. The vector holds all biases and later layers first and the
     first layer's blocks last, so that a new arm only makes it longer.
     """
 
@@ -41,7 +41,7 @@ class GradientNetwork:
         self.inputs = sizes[0]
         self.blocks = 0
         self.steps = 0
-        self._vectors = torch.zeros((4, 0))
+        self.vectors = torch.zeros((4, 0))
         self._matrix = torch.zeros((0, 0), dtype=torch.float64)
         self._lengthen(self._initial_upper())
         self.grow(1 if blocks is None else blocks)
@@ -70,10 +70,10 @@ class GradientNetwork:
         return (drawn * 2.0 - 1.0) * bound
 
     def _lengthen(self, weights: Tensor) -> None:
-        torch, old = load_torch(), self._vectors.shape[1]
+        torch, old = load_torch(), self.vectors.shape[1]
         new = torch.zeros((4, len(weights)))
         new[0], new[1] = weights, self._prior
-        self._vectors = torch.cat((self._vectors, new), 1)
+        self.vectors = torch.cat((self.vectors, new), 1)
         if self._full:
             length = old + len(weights)
             if length > _FULL_LIMIT:
@@ -87,9 +87,9 @@ class GradientNetwork:
 
     def _look(self) -> None:
         """Renew the views of weights and U after the vectors have moved."""
-        self._weights, self._curvature = self._layers(self._vectors[0]), self._layers(self._vectors[1])
+        self._weights, self._curvature = self.layers(self.vectors[0]), self.layers(self.vectors[1])
 
-    def _layers(self, vector: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def layers(self, vector: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Views of a flat vector as (weights, biases) of each layer; the first layer's weights are (blocks, h, d)."""
         inputs, units = self._sizes[:2]
         end = len(vector) - self.blocks * inputs * units
@@ -104,13 +104,13 @@ class GradientNetwork:
         return layers
 
     def _forward(
-        self, rows: Tensor, slots: Tensor | None, dropout: float = 0.0
+        self, rows: Tensor, arm_rows: Tensor | None, dropout: float = 0.0
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Output (n,), the inputs of each layer, and the slope of each hidden unit."""
         torch = load_torch()
         (first, bias), later = self._weights[0], self._weights[1:]
         inputs, slopes = [rows], []
-        sums = _apply_blocks(first, rows, slots) + bias
+        sums = _apply_blocks(first, rows, arm_rows) + bias
         for weights, biases in later:
             slope = (sums > 0).float()
             if dropout:
@@ -129,23 +129,25 @@ class GradientNetwork:
             deltas.insert(0, (deltas[0] @ weights) * slope)
         return deltas
 
-    def predict(self, rows: Features, slots: Indices | None) -> tuple[Floats, Floats]:
+    def predict(self, rows: Features, arm_rows: Indices | None) -> tuple[Floats, Floats]:
         """Output and g'U⁻¹g of each row, both (n,)."""
         torch = load_torch()
-        x, place = torch.from_numpy(rows), _tensor(slots)
+        x, place = torch.from_numpy(rows), _tensor(arm_rows)
         output, inputs, slopes = self._forward(x, place)
         deltas = self._backward(torch.ones(len(rows)), slopes)
         if self._full:
             gradients = self._gradients(deltas, inputs, place)
-            spread = ((gradients @ self._matrix) * gradients).sum(1)
+            leverage = ((gradients @ self._matrix) * gradients).sum(1)
         else:
-            spread = self._diagonal_spread(deltas, inputs, place)
-        return output.numpy().astype(np.float64), spread.numpy().astype(np.float64)
+            leverage = self._diagonal_leverage(deltas, inputs, place)
+        return output.numpy().astype(np.float64), leverage.numpy().astype(np.float64)
 
-    def _diagonal_spread(self, deltas: list[Tensor], inputs: list[Tensor], slots: Tensor | None) -> Tensor:
+    def _diagonal_leverage(
+        self, deltas: list[Tensor], inputs: list[Tensor], arm_rows: Tensor | None
+    ) -> Tensor:
         """Σ g²/U: the gradient by a weight is its unit's delta times its input, by a bias the delta alone."""
         layers = self._curvature
-        spread: Tensor = load_torch().zeros(deltas[0].shape[0])
+        leverage: Tensor = load_torch().zeros(deltas[0].shape[0])
         for place, ((weights, biases), delta, entering) in enumerate(
             zip(layers, deltas, inputs, strict=True)
         ):
@@ -153,11 +155,11 @@ class GradientNetwork:
             if place:
                 by_input = squared @ weights.reciprocal()
             else:
-                by_input = _apply_blocks(weights.reciprocal().transpose(1, 2), squared, slots)
-            spread += (by_input * entered).sum(1) + squared @ biases.reciprocal()
-        return spread
+                by_input = _apply_blocks(weights.reciprocal().transpose(1, 2), squared, arm_rows)
+            leverage += (by_input * entered).sum(1) + squared @ biases.reciprocal()
+        return leverage
 
-    def _gradients(self, deltas: list[Tensor], inputs: list[Tensor], slots: Tensor | None) -> Tensor:
+    def _gradients(self, deltas: list[Tensor], inputs: list[Tensor], arm_rows: Tensor | None) -> Tensor:
         """The gradients themselves, in the order of the flat vector: (n, parameters)."""
         torch = load_torch()
         n = len(deltas[0])
@@ -165,15 +167,15 @@ class GradientNetwork:
         for delta, entering in zip(deltas[1:], inputs[1:], strict=True):
             parts += [torch.einsum("nh,nd->nhd", delta, entering).reshape(n, -1), delta]
         blocks = torch.zeros((n, self.blocks, self._sizes[1], self._sizes[0]))
-        place = torch.zeros(n, dtype=torch.long) if slots is None else slots
+        place = torch.zeros(n, dtype=torch.long) if arm_rows is None else arm_rows
         blocks[torch.arange(n), place] = torch.einsum("nh,nd->nhd", deltas[0], inputs[0])
         gradients: Tensor = torch.cat([*parts, blocks.reshape(n, -1)], 1).double()
         return gradients
 
-    def see(self, rows: Features, slots: Indices | None) -> None:
+    def see(self, rows: Features, arm_rows: Indices | None) -> None:
         """Add the gradients at these rows to U."""
         torch = load_torch()
-        x, place = torch.from_numpy(rows), _tensor(slots)
+        x, place = torch.from_numpy(rows), _tensor(arm_rows)
         _, inputs, slopes = self._forward(x, place)
         deltas = self._backward(torch.ones(len(rows)), slopes)
         if self._full:
@@ -182,43 +184,43 @@ class GradientNetwork:
                 self._matrix -= torch.outer(turned, turned) / (1.0 + gradient @ turned)
             return
         squares = [delta.square() for delta in deltas], [entering.square() for entering in inputs]
-        self._add_products(self._vectors[1], *squares, place)
+        self._add_products(self.vectors[1], *squares, place)
 
     def _add_products(
-        self, vector: Tensor, deltas: list[Tensor], inputs: list[Tensor], slots: Tensor | None
+        self, vector: Tensor, deltas: list[Tensor], inputs: list[Tensor], arm_rows: Tensor | None
     ) -> None:
         """Add Σ over the rows of (delta x input) to the weights and of delta to the biases in a flat vector."""
-        layers = self._layers(vector)
+        layers = self.layers(vector)
         for (weights, biases), delta, entering in zip(layers[1:], deltas[1:], inputs[1:], strict=True):
             weights.addmm_(delta.T, entering)
             biases += delta.sum(0)
         first, bias = layers[0]
         bias += deltas[0].sum(0)
-        if slots is None:
+        if arm_rows is None:
             first[0].addmm_(deltas[0].T, inputs[0])
             return
-        if len(first) > _FEW_BLOCKS or len(slots) == 1:
-            for slot in set(slots.tolist()):
-                chosen = slots == slot
-                first[slot].addmm_(deltas[0][chosen].T, inputs[0][chosen])
+        if len(first) > _FEW_BLOCKS or len(arm_rows) == 1:
+            for arm_row in set(arm_rows.tolist()):
+                chosen = arm_rows == arm_row
+                first[arm_row].addmm_(deltas[0][chosen].T, inputs[0][chosen])
             return
         n, units = deltas[0].shape
-        spread = load_torch().zeros((n, len(first), units))
-        spread[load_torch().arange(n), slots] = deltas[0]
-        first.view(-1, first.shape[2]).addmm_(spread.view(n, -1).T, inputs[0])
+        by_block = load_torch().zeros((n, len(first), units))
+        by_block[load_torch().arange(n), arm_rows] = deltas[0]
+        first.view(-1, first.shape[2]).addmm_(by_block.view(n, -1).T, inputs[0])
 
     def copy(self, generator: Generator) -> GradientNetwork:
         """A network that changes on its own from here on, with a generator of its own."""
         twin = copy(self)
         twin._generator = generator
-        twin._vectors, twin._matrix = self._vectors.clone(), self._matrix.clone()
+        twin.vectors, twin._matrix = self.vectors.clone(), self._matrix.clone()
         twin._look()
         return twin
 
     def train(
         self,
         rows: Features,
-        slots: Indices | None,
+        arm_rows: Indices | None,
         targets: Features,
         *,
         epochs: int,
@@ -230,7 +232,7 @@ class GradientNetwork:
     ) -> None:
         """Passes of mini-batch steps down the squared error, from the weights as they are."""
         torch = load_torch()
-        x, y, place = torch.from_numpy(rows), torch.from_numpy(targets), _tensor(slots)
+        x, y, place = torch.from_numpy(rows), torch.from_numpy(targets), _tensor(arm_rows)
         decay = self._prior / len(rows)
         best = math.inf
         for _ in range(epochs):
@@ -243,17 +245,17 @@ class GradientNetwork:
                 if early_stopping:
                     error += float(residual.square().sum())
                 deltas = self._backward(residual * (2.0 / len(batch)), slopes)
-                gradient = self._vectors[0] * decay
+                gradient = self.vectors[0] * decay
                 self._add_products(gradient, deltas, inputs, slots_here)
-                self._step(gradient, rate, adam)
+                self.step(gradient, rate, adam)
             if early_stopping and error >= best:
                 break
             best = min(best, error)
 
-    def _step(self, gradient: Tensor, rate: float, adam: bool) -> None:
+    def step(self, gradient: Tensor, rate: float, adam: bool) -> None:
         """One step of Adam (first and second moments in rows 2 and 3) or of plain gradient descent."""
         self.steps += 1
-        weights, _, first, second = self._vectors
+        weights, _, first, second = self.vectors
         if not adam:
             weights.sub_(gradient, alpha=rate)
             return
@@ -265,7 +267,7 @@ class GradientNetwork:
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, the optimiser's moments are zeros."""
-        vectors = self._vectors.numpy()
+        vectors = self.vectors.numpy()
         if not history:
             vectors = vectors.copy()
             vectors[2:] = 0.0
@@ -278,12 +280,12 @@ class GradientNetwork:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` holds."""
-        vectors = schema.array(state, "vectors", np.float32, tuple(self._vectors.shape))
+        vectors = schema.array(state, "vectors", np.float32, tuple(self.vectors.shape))
         if not (vectors[1] > 0).all() or (vectors[3] < 0).any():
             raise SavedFileError("the saved matrix U of the network, or its second moments, are not positive")
         matrix = schema.array(state, "matrix", np.float64, tuple(self._matrix.shape))
         self.steps = schema.whole(state, "steps")
-        self._vectors, self._matrix = load_torch().from_numpy(vectors), load_torch().from_numpy(matrix)
+        self.vectors, self._matrix = load_torch().from_numpy(vectors), load_torch().from_numpy(matrix)
         self._look()
 
 
@@ -301,19 +303,19 @@ def restore_generator(generator: Generator, state: NDArray[np.uint8]) -> None:
     generator.set_state(load_torch().from_numpy(state))
 
 
-def _apply_blocks(blocks: Tensor, rows: Tensor, slots: Tensor | None) -> Tensor:
-    """Each row (n, d) times its slot's block of (blocks, h, d): (n, h)."""
-    if slots is None:
+def _apply_blocks(blocks: Tensor, rows: Tensor, arm_rows: Tensor | None) -> Tensor:
+    """Each row (n, d) times its arm_row's block of (blocks, h, d): (n, h)."""
+    if arm_rows is None:
         return rows @ blocks[0].T
     if len(rows) <= len(blocks):
-        return (blocks[slots] @ rows[:, :, None])[:, :, 0]
+        return (blocks[arm_rows] @ rows[:, :, None])[:, :, 0]
     products = rows @ blocks.reshape(-1, blocks.shape[2]).T
-    places = slots[:, None, None].expand(-1, 1, blocks.shape[1])
+    places = arm_rows[:, None, None].expand(-1, 1, blocks.shape[1])
     return products.view(len(rows), len(blocks), -1).gather(1, places)[:, 0]
 
 
-def _tensor(slots: Indices | None) -> Tensor | None:
-    return None if slots is None else load_torch().from_numpy(np.asarray(slots, np.int64))
+def _tensor(arm_rows: Indices | None) -> Tensor | None:
+    return None if arm_rows is None else load_torch().from_numpy(np.asarray(arm_rows, np.int64))
 
 
 def load_torch() -> Any:

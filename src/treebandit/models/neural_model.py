@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot
 from treebandit.features.plain_rows import RowForm, plain_rows
 from treebandit.features.reward_scale import RewardScale
+from treebandit.features.scaling import Standardiser
 from treebandit.models.history import History
 from treebandit.models.model import Commit
 from treebandit.models.network import (
@@ -27,6 +27,7 @@ from treebandit.models.network import (
     restore_generator,
 )
 from treebandit.models.schedule import Schedule
+from treebandit.parameters import check_choice, check_number
 
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
 _FARTHEST = 5.0
@@ -60,20 +61,16 @@ class NetworkSettings:
             "matrix": ("diagonal", "full"),
         }
         for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ParameterError(f"{name}={getattr(self, name)!r}; choose one of {', '.join(allowed)}")
-        if not self.hidden or not all(_whole(units) and units >= 1 for units in self.hidden):
-            raise ParameterError(
-                f"hidden={self.hidden!r}; give the units of each hidden layer, such as (100,)"
-            )
+            check_choice(name, getattr(self, name), allowed)
+        if not self.hidden:
+            raise ParameterError("hidden is empty; give the units of each hidden layer, such as (100,)")
+        for units in self.hidden:
+            check_number("hidden", units, least=1, whole=True)
         for name in ("regularisation", "learning_rate"):
-            if not (_number(getattr(self, name)) and getattr(self, name) > 0):
-                raise ParameterError(f"{name}={getattr(self, name)!r}; expected a number above 0")
-        if not (_number(self.dropout) and 0 <= self.dropout < 1):
-            raise ParameterError(f"dropout={self.dropout!r}; expected a share from 0 to below 1")
+            check_number(name, getattr(self, name), above=0)
+        check_number("dropout", self.dropout, least=0, below=1)
         for name in ("epochs", "batch_size"):
-            if not (_whole(getattr(self, name)) and getattr(self, name) >= 1):
-                raise ParameterError(f"{name}={getattr(self, name)!r}; expected a whole number, 1 or more")
+            check_number(name, getattr(self, name), least=1, whole=True)
 
 
 class NeuralModel:
@@ -108,7 +105,7 @@ class NeuralModel:
         history = self.history.appended(rows, rewards)
         disjoint = rows.arms is not None and self.settings.arm_encoding == "disjoint"
         arms = ArmIndex(self._arms.labels)
-        slots = arms.register(rows.arms) if disjoint and rows.arms is not None else None
+        arm_rows = arms.register(rows.arms) if disjoint and rows.arms is not None else None
         generator = load_torch().Generator()
         generator.set_state(self._generator.get_state())
         level, seconds = self._schedule.level(t + 1), self.rebuild_seconds
@@ -123,11 +120,11 @@ class NeuralModel:
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
                 network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
-                network.see(row_scale(history.contexts), self._slots(arms, history.rows(columns).arms))
+                network.see(row_scale(history.contexts), self._arm_rows(arms, history.rows(columns).arms))
             else:
                 network = self.network.copy(generator)
                 network.grow(len(arms) if disjoint else 1)
-                network.see(row_scale(rows.contexts), slots)
+                network.see(row_scale(rows.contexts), arm_rows)
             if level > self._level or not network.steps:
                 started_at = time.perf_counter()
                 row_scale, scale = self._scales(history, columns)
@@ -147,7 +144,7 @@ class NeuralModel:
         scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
         return _RowScale.of(columns, history.contexts, self.settings.features), scale
 
-    def _slots(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
+    def _arm_rows(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
         return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
 
     def _new_network(self, width: int, blocks: int | None, generator: Any) -> GradientNetwork:
@@ -170,7 +167,7 @@ class NeuralModel:
         settings = self.settings
         network.train(
             row_scale(history.contexts),
-            self._slots(arms, history.rows(row_scale.columns).arms),
+            self._arm_rows(arms, history.rows(row_scale.columns).arms),
             scale.standardised(history.rewards).astype(np.float32),
             epochs=settings.epochs,
             batch_size=settings.batch_size,
@@ -186,7 +183,7 @@ class NeuralModel:
             raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
         with one_thread():
             mean, squares = self.network.predict(
-                self.row_scale(rows.contexts), self._slots(self._arms, rows.arms)
+                self.row_scale(rows.contexts), self._arm_rows(self._arms, rows.arms)
             )
         count = np.full(len(rows), float(len(self.history)))
         if self.history.with_arms and rows.arms is not None and self.settings.arm_encoding == "disjoint":
@@ -255,11 +252,9 @@ class _RowScale:
         if form != "scaled":
             nothing = np.zeros(len(columns), np.float32)
             return cls(columns, len(contexts), nothing, nothing + 1.0, form)
-        widths = np.maximum(columns.categories, 1)
-        numbers = np.flatnonzero(np.asarray(columns.categories) == 0)
-        places = (np.cumsum(widths) - widths)[numbers]
-        shift, factor = np.zeros(widths.sum(), np.float32), np.ones(widths.sum(), np.float32)
-        shift[places], factor[places] = _moments(contexts[:, numbers])
+        one_hot = OneHot(columns)
+        scale = Standardiser.fresh(one_hot.numbers).seen(one_hot(contexts[:, : len(columns)]))
+        shift, factor = scale.mean.astype(np.float32), (1.0 / scale.deviation).astype(np.float32)
         return cls(columns, len(contexts), shift, factor)
 
     @property
@@ -295,23 +290,3 @@ class _RowScale:
         width = sum(max(count, 1) for count in columns.categories) if one_hot else len(columns)
         shift, factor = (schema.array(state, name, np.float32, (width,)) for name in ("shift", "factor"))
         return cls(columns, schema.whole(state, "rows"), shift, factor, form)
-
-
-def _moments(numbers: Features) -> tuple[Floats, Floats]:
-    """Mean and 1 / standard deviation of each column's present values; 0 and 1 where there are none."""
-    present = ~np.isnan(numbers)
-    count = np.maximum(present.sum(0), 1)
-    mean = np.where(present, numbers, 0.0).sum(0, dtype=np.float64) / count
-    variance = (np.where(present, numbers - mean, 0.0) ** 2).sum(0) / count
-    deviation = np.sqrt(variance)
-    varies = deviation > 1e-6 * np.abs(mean)
-    return mean, 1.0 / np.where(varies, deviation, 1.0)
-
-
-def _number(value: Any) -> bool:
-    plain = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return plain and math.isfinite(value)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

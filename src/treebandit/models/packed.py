@@ -13,6 +13,8 @@ from treebandit.compiled import njit
 
 #: A kernel that Python calls. Division by 0 gives inf, as in numpy: a kernel that changes arrays must not raise.
 kernel = njit(cache=True, error_model="numpy")
+#: One that rebuilds call with many rows: other threads go on meanwhile.
+long_kernel = njit(cache=True, error_model="numpy", nogil=True)
 #: A part of kernels. Without the wrappers that Python would need, it compiles in half the time.
 part = njit(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 #: The same for long sums, which may be taken in any order; NaN stays NaN.

@@ -1,4 +1,4 @@
-"""A ridge regression per arm on rows as they are: no scaling, no one-hot columns, no level."""
+"""A ridge regression per arm on rows as they are: no scaling, no one-hot columns, no intercept."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from treebandit.core import Candidates, Estimate, Floats, Indices
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.plain_rows import plain_rows
-from treebandit.models.model import Commit
+from treebandit.models.model import Commit, arms_of
 
 #: Regressions that would take more bytes than this are refused.
 _MOST_BYTES = 1 << 32
 
 
 class PlainRidge:
-    """θ = A⁻¹ Σ xr and A = λI + Σ xx' over an arm's rows; slot 0 is the prior, for arms not seen yet.
+    """θ = A⁻¹ Σ xr and A = λI + Σ xx' over an arm's rows; row 0 is the prior, for arms not seen yet.
 
     This is the linear baseline of Zhang et al. (2021), whose grids the paper searches: categories are integer codes,
-    and nothing stands for a level. `Ridge` is the better model; this one shows where the paper's linear figures come
+    and there is no intercept. `Ridge` is the better model; this one shows where the paper's linear figures come
     from.
 
     ridge: λ. unit: each row is divided by its length first.
@@ -50,10 +50,10 @@ class PlainRidge:
         """All that may fail of learning rows; the commit writes what was computed."""
         x, arms = self._rows(rows)
         index = ArmIndex(self._arms.labels)
-        slots = index.register(arms)
-        parts = self._with_room(len(index), x.shape[1])
+        arm_rows = index.register(arms)
+        parts = self._with_capacity(len(index), x.shape[1])
         counts, gram, moment, inverse = parts
-        touched, place = np.unique(slots, return_inverse=True)
+        touched, place = np.unique(arm_rows, return_inverse=True)
         new_counts = counts[touched] + np.bincount(place)
         new_gram, new_moment = gram[touched], moment[touched]
         np.add.at(new_gram, place, x[:, :, None] * x[:, None, :])
@@ -71,9 +71,9 @@ class PlainRidge:
     def estimate(self, rows: Candidates) -> Estimate:
         """x·θ, leverage x'A⁻¹x (rewards are taken to have noise of variance 1), and the rows of the arm."""
         x, arms = self._rows(rows)
-        slots = self._arms.find(arms)
-        parts = self._with_room(len(self._arms), x.shape[1])
-        counts, _, moment, inverse = (part[slots] for part in parts)
+        arm_rows = self._arms.find(arms)
+        parts = self._with_capacity(len(self._arms), x.shape[1])
+        counts, _, moment, inverse = (part[arm_rows] for part in parts)
         image = np.einsum("nij,nj->ni", inverse, x)
         mean, leverage = np.einsum("ni,ni->n", image, moment), np.einsum("ni,ni->n", image, x)
         return Estimate(mean, np.maximum(leverage, 0.0), counts)
@@ -85,7 +85,7 @@ class PlainRidge:
         estimate, (x, arms) = self.estimate(rows), self._rows(rows)
         noise = random.standard_normal((draws, len(arms))) * np.sqrt(estimate.variance)
         labels, counts = np.unique(arms, return_counts=True)
-        inverses = self._with_room(len(self._arms), x.shape[1])[3]
+        inverses = self._with_capacity(len(self._arms), x.shape[1])[3]
         for label in labels[counts > 1]:
             group = arms == label
             values, vectors = np.linalg.eigh(inverses[self._arms.find(np.array([label]))[0]])
@@ -122,22 +122,22 @@ class PlainRidge:
 
     def _rows(self, rows: Candidates) -> tuple[Floats, Indices]:
         x = plain_rows(rows.contexts, unit=self.unit)
-        return x, np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms
+        return x, arms_of(rows)
 
-    def _with_room(self, slots: int, width: int) -> tuple[Floats, Floats, Floats, Floats]:
-        """Counts, A, Σ xr and A⁻¹ with as many slots at least; those in use where they have them."""
+    def _with_capacity(self, arm_rows: int, width: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """Counts, A, Σ xr and A⁻¹ with at least as many rows; those in use where they have them."""
         old = len(self._counts) if self._gram.shape[1] else 0
-        if old >= slots:
+        if old >= arm_rows:
             return self._counts, self._gram, self._moment, self._inverse
-        room = slots + slots // 4
-        if 16 * room * width**2 > _MOST_BYTES:
+        capacity = arm_rows + arm_rows // 4
+        if 16 * capacity * width**2 > _MOST_BYTES:
             raise InputError(
-                f"regressions of {slots - 1} arms with {width} columns would take more than {_MOST_BYTES >> 20} MiB; "
-                "give fewer columns"
+                f"regressions of {arm_rows - 1} arms with {width} columns would take more than "
+                f"{_MOST_BYTES >> 20} MiB; give fewer columns"
             )
-        counts, moment = np.zeros(room), np.zeros((room, width))
+        counts, moment = np.zeros(capacity), np.zeros((capacity, width))
         gram, inverse = (
-            np.tile(size * np.eye(width), (room, 1, 1)) for size in (self.ridge, 1.0 / self.ridge)
+            np.tile(size * np.eye(width), (capacity, 1, 1)) for size in (self.ridge, 1.0 / self.ridge)
         )
         if old:
             counts[:old], moment[:old] = self._counts, self._moment

@@ -1,4 +1,4 @@
-"""Ridge regression that learns row by row: one per arm, or one for all arms with a level for each."""
+"""Ridge regression that learns row by row: one per arm, or one for all arms with an intercept for each."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models import ridge_growth, ridge_kernels
-from treebandit.models.model import Commit
+from treebandit.models.model import Commit, arms_of
 from treebandit.models.ridge_arrays import (
     ORIGIN,
     REWARD_MEAN,
@@ -80,7 +81,13 @@ class Ridge:
         return self.reward_moments[1]
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self,
+        rows: Candidates,
+        rewards: Floats,
+        *,
+        t: int = 0,
+        random: np.random.Generator | None = None,
+        started: bool = True,
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
         columns = rows.columns if self._columns is None else self._merged(rows.columns)
@@ -88,12 +95,14 @@ class Ridge:
         if self._columns is not None and columns is not self._columns:
             arrays = ridge_growth.widened(arrays, columns, self._trailing)
         (contexts, arms), index = _plain(rows), self._arms
-        slots = index.find(arms)
-        if not slots.all():
+        arm_rows = index.find(arms)
+        if not arm_rows.all():
             index = ArmIndex(index.labels)
-            slots = index.register(arms)
-            arrays = ridge_growth.with_slots(arrays, index.labels)
-        arrays = ridge_growth.with_room(arrays, ridge_growth.needed_rooms(arrays, contexts, slots))
+            arm_rows = index.register(arms)
+            arrays = ridge_growth.with_arms(arrays, index.labels)
+        arrays = ridge_growth.with_capacity(
+            arrays, ridge_growth.needed_capacities(arrays, contexts, arm_rows)
+        )
         parts: Parts = tuple(arrays)
         version, targets = float(arrays.numbers[VERSION]), np.array(rewards, np.float64)
 
@@ -105,7 +114,7 @@ class Ridge:
 
     def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
         """Take in rows with their rewards."""
-        self.prepared(rows, rewards, t=t, random=np.random.default_rng(0))()
+        self.prepared(rows, rewards)()
 
     def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
         """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row; by the columns learned."""
@@ -133,10 +142,14 @@ class Ridge:
             # One row per arm: what its coefficients would give is a number drawn for itself.
             noise = np.sqrt(leverage) * random.standard_normal((draws, len(arms)))
         else:
-            noise, slots, parts = np.empty((draws, len(arms))), self._arms.find(labels), self._parts_for(rows)
+            noise, arm_rows, parts = (
+                np.empty((draws, len(arms))),
+                self._arms.find(labels),
+                self._parts_for(rows),
+            )
             groups = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
-            for slot, group in zip(slots, groups, strict=True):
-                root = ridge_kernels.roots(parts, contexts[group], slot)
+            for arm_row, group in zip(arm_rows, groups, strict=True):
+                root = ridge_kernels.roots(parts, contexts[group], arm_row)
                 noise[:, group] = random.standard_normal((draws, root.shape[1])) @ root.T
         return mean + scale * self._noise * noise
 
@@ -154,7 +167,7 @@ class Ridge:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; raises SavedFileError where that does not fit together."""
-        if state["columns"] is None:
+        if schema.value(state, "columns") is None:
             self._columns, self._arms, self._parts = None, ArmIndex(), ()
             return
         arrays, columns, labels = arrays_of(state, self._settings)
@@ -203,7 +216,7 @@ class Ridge:
 
 
 class SharedRidge:
-    """One ridge regression for all arms, each with a level of its own: the arm is one more category.
+    """One ridge regression for all arms, each with an intercept of its own: the arm is one more category.
 
     All coefficients have the prior N(0, 1/λ). Time and memory grow with the square of the number of arms seen.
     """
@@ -223,7 +236,13 @@ class SharedRidge:
         return self._model.fitted
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self,
+        rows: Candidates,
+        rewards: Floats,
+        *,
+        t: int = 0,
+        random: np.random.Generator | None = None,
+        started: bool = True,
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
         arms, index = _plain(rows)[1], self._arms
@@ -233,7 +252,7 @@ class SharedRidge:
         counts = np.zeros(len(index))
         counts[: len(self._counts)] = self._counts
         np.add.at(counts, index.find(arms), 1.0)
-        learn = self._model.prepared(_with_category(rows, index), rewards, t=t, random=random)
+        learn = self._model.prepared(_with_category(rows, index), rewards)
 
         def commit() -> None:
             self._arms, self._counts = index, counts
@@ -243,7 +262,7 @@ class SharedRidge:
 
     def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
         """Take in rows with their rewards."""
-        self.prepared(rows, rewards, t=t, random=np.random.default_rng(0))()
+        self.prepared(rows, rewards)()
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
@@ -263,14 +282,10 @@ class SharedRidge:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; raises SavedFileError where that does not fit together."""
-        labels, counts = state["labels"], state["counts"]
-        fits = all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (labels, counts))
-        if not (fits and labels.dtype == np.int64 and counts.dtype == np.float64 and (counts >= 0).all()):
-            raise SavedFileError("arms of the saved ridge regression cannot be read; save the agent again")
-        self._model.restore(state["ridge"])
+        labels = schema.labels(state, "labels")
+        counts = schema.array(state, "counts", np.float64, (len(labels) + 1,), least=0.0)
+        self._model.restore(schema.part(state, "ridge"))
         categories = self._model.categories
-        if len(np.unique(labels)) != len(labels) or len(counts) != len(labels) + 1:
-            raise SavedFileError("arms of the saved ridge regression do not fit; save the agent again")
         if labels.size and (not categories or categories[-1] != len(labels) + 1):
             raise SavedFileError(
                 "the saved ridge regression has other arms than it counts; save the agent again"
@@ -292,11 +307,8 @@ def merged(known: Columns, given: Columns) -> Columns:
 
 def _plain(rows: Candidates) -> tuple[Features, Indices]:
     """Contexts and arms as one compilation takes them; one regression serves all rows that have no arm."""
-    contexts, arms = rows.contexts, rows.arms
-    if not contexts.flags.carray:
-        contexts = np.array(contexts, order="C")
-    if arms is None:
-        return contexts, np.zeros(len(rows), np.intp)
+    contexts, arms = rows.contexts, arms_of(rows)
+    contexts = contexts if contexts.flags.carray else np.array(contexts, order="C")
     return contexts, arms if arms.flags.carray else np.array(arms)
 
 

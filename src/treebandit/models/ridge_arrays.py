@@ -1,8 +1,8 @@
 """What ridge regressions keep, as arrays that compiled loops take, and how a context becomes a row of them.
 
-A block is the regression of one arm. It knows only the coordinates that its rows had: the level, all numbers, and the
-categories seen so far. Every other coordinate is at the prior, with coefficient 0 and variance 1/λ, so the memory of an
-arm follows its rows and not the width of the table.
+A block is the regression of one arm. It knows only the coordinates that its rows had: the intercept, all numbers, and
+categories seen so far. Every other coordinate is at the prior, with coefficient 0 and variance 1/λ, so the memory of
+an arm follows its rows and not the width of the table.
 """
 # mypy: disallow_untyped_decorators=False
 # ruff: noqa: ANN001, ANN201
@@ -18,11 +18,11 @@ from treebandit.models.packed import part, row_start
 
 #: Standardised numbers are cut off here, so that one outlier does not outweigh all other rows.
 BOUND = 10.0
-#: The label of a slot without an arm; it sorts behind all others.
+#: The label of a block without an arm; it sorts behind all others.
 NO_ARM = np.iinfo(np.int64).max
 
 COORDINATE, CATEGORIES, SHIFT, FACTOR, COUNT, MEAN, SQUARES, OTHER = range(8)
-LABEL, OWNER, SIZE, ROOM, START = range(5)
+LABEL, OWNER, SIZE, CAPACITY, START = range(5)
 SUMS, SOLUTION = range(2)
 RIDGE, STANDARDISE, ORIGIN, REWARDS, REWARD_MEAN, REWARD_SQUARES, VERSION, RENEWED = range(8)
 
@@ -32,16 +32,16 @@ class Arrays(NamedTuple):
 
     columns: (8, d) first coordinate and number of categories of each column, 0 for a number; for numbers also shift
         and factor in use, count, mean and sum of squares so far, and whether they had other values than 0 and 1.
-    slots: (slots, 5) an arm and its slot, arms in rising order; then, of the block in the slot that is this row:
-        coordinates in use, room for them, and where it starts in the store. Slot 0 is for arms not seen yet.
-    places: (slots, width) where a block has a coordinate; -1 where it does not know it. Level and numbers come first.
+    blocks: (blocks, 5) an arm and the number of its block, arms in rising order; then, of the block of this row:
+        coordinates in use, capacity for them, and where it starts in the store. Block 0 is for arms not seen yet.
+    places: (blocks, width) where a block has a coordinate; -1 where it does not know it. Intercept and numbers first.
     store: (2, size) for each block Σ zz' and Σ zr; A⁻¹ = (λI + Σ zz')⁻¹ and θ = A⁻¹ Σ zr. Matrices are packed.
     numbers: (8,) λ; whether rewards are standardised; the first reward, or 0, which is subtracted from all rewards;
         their count, mean and sum of squares; version; rows seen when scales were last compared.
     """
 
     columns: NDArray[np.float64]
-    slots: NDArray[np.int64]
+    blocks: NDArray[np.int64]
     places: NDArray[np.int32]
     store: NDArray[np.float64]
     numbers: NDArray[np.float64]
@@ -61,16 +61,16 @@ class Row(NamedTuple):
 
 
 @part
-def slot_of(slots, arm):  # type: ignore[no-untyped-def]
-    """The slot of an arm; 0 where it was not seen."""
-    low, high = 0, slots.shape[0]
+def block_number(blocks, arm):  # type: ignore[no-untyped-def]
+    """The block of an arm; 0 where it was not seen."""
+    low, high = 0, blocks.shape[0]
     while low < high:
         middle = (low + high) // 2
-        if slots[middle, LABEL] < arm:
+        if blocks[middle, LABEL] < arm:
             low = middle + 1
         else:
             high = middle
-    return slots[low, OWNER] if low < slots.shape[0] and slots[low, LABEL] == arm else 0
+    return blocks[low, OWNER] if low < blocks.shape[0] and blocks[low, LABEL] == arm else 0
 
 
 @part
@@ -109,11 +109,11 @@ def encode(columns, places, size, context, row):  # type: ignore[no-untyped-def]
 
 
 @part
-def block_of(slots, store, half, slot):  # type: ignore[no-untyped-def]
+def block_of(blocks, store, half, block):  # type: ignore[no-untyped-def]
     """Matrix and vector of a block in one half of the store."""
-    room, start = slots[slot, ROOM], slots[slot, START]
-    middle = start + row_start(room)
-    return store[half, start:middle], store[half, middle : middle + room]
+    capacity, start = blocks[block, CAPACITY], blocks[block, START]
+    middle = start + row_start(capacity)
+    return store[half, start:middle], store[half, middle : middle + capacity]
 
 
 @part

@@ -1,4 +1,4 @@
-"""Room for what ridge regressions learn: new arms, new categories, and blocks that grow.
+"""Memory for what ridge regressions learn: new arms, new categories, and blocks that grow.
 
 Nothing here changes a model that is in use: arrays are copied, or written where no block is.
 """
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from treebandit.core import Columns, Features, Floats, Indices
 from treebandit.errors import InputError
 from treebandit.models.ridge_arrays import (
+    CAPACITY,
     CATEGORIES,
     COORDINATE,
     FACTOR,
@@ -18,7 +19,6 @@ from treebandit.models.ridge_arrays import (
     NO_ARM,
     OWNER,
     RIDGE,
-    ROOM,
     SHIFT,
     SIZE,
     SOLUTION,
@@ -37,16 +37,16 @@ def empty(columns: Columns, settings: Floats) -> Arrays:
     numbers[: len(settings)] = settings
     arrays = Arrays(
         columns=table,
-        slots=np.array([[NO_ARM, 0, 0, 0, 0]], np.int64),
+        blocks=np.array([[NO_ARM, 0, 0, 0, 0]], np.int64),
         places=np.full((1, width), -1, np.int32),
         store=np.zeros((2, 0)),
         numbers=numbers,
     )
-    return with_room(arrays, {0: known_at_once(columns)})
+    return with_capacity(arrays, {0: known_at_once(columns)})
 
 
 def known_at_once(columns: Columns) -> int:
-    """How many coordinates every block has from the start: level and numbers."""
+    """How many coordinates every block has from the start: intercept and numbers."""
     return 1 + columns.categories.count(0)
 
 
@@ -55,15 +55,15 @@ def triangle(size: int) -> int:
     return size * (size + 1) // 2
 
 
-def block_size(rooms: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many numbers blocks of these rooms take in each half of the store: a packed matrix and a vector."""
-    return rooms * (rooms + 3) // 2
+def block_size(capacities: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many numbers blocks of these capacities take in each half of the store: a packed matrix and a vector."""
+    return capacities * (capacities + 3) // 2
 
 
 def column_table(columns: Columns) -> tuple[Floats, int]:
     """What the arrays keep of columns before the first row, and how many coordinates these have.
 
-    The coordinates are the level, then numbers, then categories.
+    The coordinates are the intercept, then numbers, then categories.
     """
     categories = np.asarray(columns.categories, np.int64)
     numbers = categories == 0
@@ -101,25 +101,31 @@ def widened(arrays: Arrays, columns: Columns, trailing: int = 0) -> Arrays:
 def _with_numbers(arrays: Arrays, more: int) -> Arrays:
     """The same with places for `more` numbers in every block, behind those it has; they are at the prior."""
     first = 1 + int((arrays.columns[CATEGORIES] == 0).sum())
-    before, rooms = first - more, np.where(arrays.slots[:, ROOM] > 0, arrays.slots[:, ROOM] + more, 0)
-    slots, places = arrays.slots.copy(), arrays.places.copy()
-    slots[:, ROOM], slots[:, START] = rooms, np.cumsum(block_size(rooms)) - block_size(rooms)
-    slots[:, SIZE] += np.where(arrays.slots[:, SIZE] > 0, more, 0)
-    store = np.zeros((2, _checked_size(arrays, rooms)))
-    for slot in np.flatnonzero(rooms):
-        places[slot, places[slot] >= before] += more
-        places[slot, before:first] = np.arange(before, first)
-        kept = np.delete(np.arange(rooms[slot]), np.s_[before:first])
-        (*_, old_room, old), (*_, room, new) = arrays.slots[slot].tolist(), slots[slot].tolist()
+    before, capacities = (
+        first - more,
+        np.where(arrays.blocks[:, CAPACITY] > 0, arrays.blocks[:, CAPACITY] + more, 0),
+    )
+    blocks, places = arrays.blocks.copy(), arrays.places.copy()
+    blocks[:, CAPACITY], blocks[:, START] = (
+        capacities,
+        np.cumsum(block_size(capacities)) - block_size(capacities),
+    )
+    blocks[:, SIZE] += np.where(arrays.blocks[:, SIZE] > 0, more, 0)
+    store = np.zeros((2, _checked_size(arrays, capacities)))
+    for block in np.flatnonzero(capacities):
+        places[block, places[block] >= before] += more
+        places[block, before:first] = np.arange(before, first)
+        kept = np.delete(np.arange(capacities[block]), np.s_[before:first])
+        (*_, old_capacity, old), (*_, capacity, new) = arrays.blocks[block].tolist(), blocks[block].tolist()
         for half in range(2):
-            start, end = old + triangle(old_room), new + triangle(room)
-            matrix = np.zeros((room, room))
-            matrix[np.ix_(kept, kept)] = _unpacked(arrays.store[half, old:start], old_room)
+            start, end = old + triangle(old_capacity), new + triangle(capacity)
+            matrix = np.zeros((capacity, capacity))
+            matrix[np.ix_(kept, kept)] = _unpacked(arrays.store[half, old:start], old_capacity)
             if half == SOLUTION:
                 matrix[range(before, first), range(before, first)] = 1.0 / arrays.numbers[RIDGE]
-            store[half, new:end] = matrix[np.tril_indices(room)]
-            store[half, end + kept] = arrays.store[half, start : start + old_room]
-    return arrays._replace(slots=slots, places=places, store=store)
+            store[half, new:end] = matrix[np.tril_indices(capacity)]
+            store[half, end + kept] = arrays.store[half, start : start + old_capacity]
+    return arrays._replace(blocks=blocks, places=places, store=store)
 
 
 def _unpacked(packed: Floats, size: int) -> Floats:
@@ -129,89 +135,94 @@ def _unpacked(packed: Floats, size: int) -> Floats:
     return matrix
 
 
-def with_slots(arrays: Arrays, labels: Indices) -> Arrays:
-    """The same with a slot for every arm; some more when there are too few."""
+def with_arms(arrays: Arrays, labels: Indices) -> Arrays:
+    """The same with a block for every arm; some more when there are too few."""
     count = len(labels) + 1
-    more = count + count // 4 - len(arrays.slots) if count > len(arrays.slots) else 0
-    slots = np.pad(arrays.slots, ((0, more), (0, 0)))
+    more = count + count // 4 - len(arrays.blocks) if count > len(arrays.blocks) else 0
+    blocks = np.pad(arrays.blocks, ((0, more), (0, 0)))
     order = np.argsort(labels, kind="stable")
-    slots[:, LABEL] = NO_ARM
-    slots[: len(labels), LABEL], slots[: len(labels), OWNER] = labels[order], order + 1
-    return arrays._replace(slots=slots, places=np.pad(arrays.places, ((0, more), (0, 0)), constant_values=-1))
+    blocks[:, LABEL] = NO_ARM
+    blocks[: len(labels), LABEL], blocks[: len(labels), OWNER] = labels[order], order + 1
+    return arrays._replace(
+        blocks=blocks, places=np.pad(arrays.places, ((0, more), (0, 0)), constant_values=-1)
+    )
 
 
-def needed_rooms(arrays: Arrays, contexts: Features, slots: Indices) -> dict[int, int]:
-    """Slots -> how many coordinates their blocks may have once they have learned these rows."""
+def needed_capacities(arrays: Arrays, contexts: Features, arm_rows: Indices) -> dict[int, int]:
+    """Arm rows -> how many coordinates their blocks may have once they have learned these rows."""
     coded = np.flatnonzero(arrays.columns[CATEGORIES])
     first, width = 1 + arrays.columns.shape[1] - len(coded), arrays.places.shape[1]
-    if len(slots) == 1:
-        slot = int(slots[0])
-        return {slot: min(max(int(arrays.slots[slot, SIZE]), first) + len(coded), width)}
-    each = np.unique(slots)
-    needed = dict(zip(each.tolist(), np.maximum(arrays.slots[each, SIZE], first).tolist(), strict=True))
+    if len(arm_rows) == 1:
+        arm_row = int(arm_rows[0])
+        return {arm_row: min(max(int(arrays.blocks[arm_row, SIZE]), first) + len(coded), width)}
+    each = np.unique(arm_rows)
+    needed = dict(zip(each.tolist(), np.maximum(arrays.blocks[each, SIZE], first).tolist(), strict=True))
     codes = contexts[:, coded]
     with np.errstate(invalid="ignore"):
         valid = (codes >= 0) & (codes < arrays.columns[CATEGORIES, coded]) & (codes == np.floor(codes))
     coordinates = (np.where(valid, codes, 0) + arrays.columns[COORDINATE, coded]).astype(np.int64)
-    new = valid & (arrays.places[slots[:, None], coordinates] < 0)
-    pairs = np.unique((slots[:, None] * width + coordinates)[new])
-    for slot, count in zip(*np.unique(pairs // width, return_counts=True), strict=True):
-        needed[int(slot)] += int(count)
+    new = valid & (arrays.places[arm_rows[:, None], coordinates] < 0)
+    pairs = np.unique((arm_rows[:, None] * width + coordinates)[new])
+    for arm_row, count in zip(*np.unique(pairs // width, return_counts=True), strict=True):
+        needed[int(arm_row)] += int(count)
     return needed
 
 
-def with_room(arrays: Arrays, needed: dict[int, int]) -> Arrays:
-    """The same with room for so many coordinates in each of these slots' blocks.
+def with_capacity(arrays: Arrays, needed: dict[int, int]) -> Arrays:
+    """The same with capacity for so many coordinates in each of these blocks.
 
     A block that grows is copied to the end of the store; when that is full, all blocks are copied to a new one.
     """
-    width, rooms = arrays.places.shape[1], arrays.slots[:, ROOM].copy()
-    grown = [slot for slot, count in needed.items() if count > rooms[slot]]
+    width, capacities = arrays.places.shape[1], arrays.blocks[:, CAPACITY].copy()
+    grown = [block for block, count in needed.items() if count > capacities[block]]
     if not grown:
         return arrays
-    rooms[grown] = [min(needed[slot] * 3 // 2, width) for slot in grown]
-    end = int((arrays.slots[:, START] + block_size(arrays.slots[:, ROOM])).max())
-    if end + block_size(rooms[grown]).sum() > arrays.store.shape[1]:
-        return repacked(arrays, rooms, spare=True)
-    slots = arrays.slots.copy()
-    slots[grown, ROOM] = rooms[grown]
-    slots[grown, START] = end + np.cumsum(block_size(rooms[grown])) - block_size(rooms[grown])
-    return _copied(arrays, slots, arrays.store, grown)
+    capacities[grown] = [min(needed[block] * 3 // 2, width) for block in grown]
+    end = int((arrays.blocks[:, START] + block_size(arrays.blocks[:, CAPACITY])).max())
+    if end + block_size(capacities[grown]).sum() > arrays.store.shape[1]:
+        return repacked(arrays, capacities, spare=True)
+    blocks = arrays.blocks.copy()
+    blocks[grown, CAPACITY] = capacities[grown]
+    blocks[grown, START] = end + np.cumsum(block_size(capacities[grown])) - block_size(capacities[grown])
+    return _copied(arrays, blocks, arrays.store, grown)
 
 
-def repacked(arrays: Arrays, rooms: NDArray[np.int64], *, spare: bool = False) -> Arrays:
-    """The same in a new store, with this room for each block, one after the other; and half as much spare room."""
-    sizes = block_size(rooms)
-    size = _checked_size(arrays, rooms, 1.5 if spare else 1.0)
-    slots = arrays.slots.copy()
-    slots[:, ROOM], slots[:, START] = rooms, np.cumsum(sizes) - sizes
-    return _copied(arrays, slots, np.zeros((2, size)), np.flatnonzero(rooms).tolist())
+def repacked(arrays: Arrays, capacities: NDArray[np.int64], *, spare: bool = False) -> Arrays:
+    """The same in a new store, with this capacity for each block, one after the other; half as much more is spare."""
+    sizes = block_size(capacities)
+    size = _checked_size(arrays, capacities, 1.5 if spare else 1.0)
+    blocks = arrays.blocks.copy()
+    blocks[:, CAPACITY], blocks[:, START] = capacities, np.cumsum(sizes) - sizes
+    return _copied(arrays, blocks, np.zeros((2, size)), np.flatnonzero(capacities).tolist())
 
 
-def _checked_size(arrays: Arrays, rooms: NDArray[np.int64], spare: float = 1.0) -> int:
-    """How long a store for blocks of these rooms is, times `spare`; an InputError where that is too much."""
-    size = int(int(block_size(rooms).sum()) * spare)
+def _checked_size(arrays: Arrays, capacities: NDArray[np.int64], spare: float = 1.0) -> int:
+    """How long a store for blocks of these capacities is, times `spare`; an InputError where that is too much."""
+    size = int(int(block_size(capacities).sum()) * spare)
     total = 16 * size + arrays.places.nbytes
     if total > MOST_BYTES:
         raise InputError(
-            f"regressions of {np.count_nonzero(rooms) - 1} arms with up to {rooms.max()} features would take "
+            f"regressions of {np.count_nonzero(capacities) - 1} arms with up to {capacities.max()} features would take "
             f"{total / 2**20:,.0f} MiB, more than the {MOST_BYTES / 2**20:,.0f} allowed; give fewer columns"
         )
     return size
 
 
-def _copied(arrays: Arrays, slots: NDArray[np.int64], store: Floats, moved: list[int]) -> Arrays:
-    """The same with these blocks copied to where new `slots` have them; what they do not know yet is at the prior."""
+def _copied(arrays: Arrays, blocks: NDArray[np.int64], store: Floats, moved: list[int]) -> Arrays:
+    """The same with these blocks copied to where new `blocks` have them; what they do not know yet is at the prior."""
     first, places = 1 + int((arrays.columns[CATEGORIES] == 0).sum()), arrays.places
-    for slot in moved:
-        (_, _, size, old_room, old), (_, _, _, room, new) = arrays.slots[slot].tolist(), slots[slot].tolist()
-        store[:, new : new + triangle(room) + room] = 0.0
-        diagonal = np.arange(room)
+    for block in moved:
+        (_, _, size, old_capacity, old), (_, _, _, capacity, new) = (
+            arrays.blocks[block].tolist(),
+            blocks[block].tolist(),
+        )
+        store[:, new : new + triangle(capacity) + capacity] = 0.0
+        diagonal = np.arange(capacity)
         store[SOLUTION, new + diagonal * (diagonal + 3) // 2] = 1.0 / arrays.numbers[RIDGE]
         for skip, count in ((0, triangle(size)), (1, size)):
-            source, target = old + skip * triangle(old_room), new + skip * triangle(room)
+            source, target = old + skip * triangle(old_capacity), new + skip * triangle(capacity)
             store[:, target : target + count] = arrays.store[:, source : source + count]
         if not size:
             places = places.copy() if places is arrays.places else places
-            places[slot, :first], slots[slot, SIZE] = np.arange(first), first
-    return arrays._replace(slots=slots, places=places, store=store)
+            places[block, :first], blocks[block, SIZE] = np.arange(first), first
+    return arrays._replace(blocks=blocks, places=places, store=store)

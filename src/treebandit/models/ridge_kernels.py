@@ -12,6 +12,7 @@ from treebandit.models.packed import (
     form,
     invert,
     kernel,
+    long_kernel,
     part,
     product,
     row_start,
@@ -45,10 +46,10 @@ from treebandit.models.ridge_arrays import (
     VERSION,
     Arrays,
     add_up,
+    block_number,
     block_of,
     encode,
     new_row,
-    slot_of,
 )
 
 #: A column's moments take outliers as they come until they rest on so many rows.
@@ -118,7 +119,7 @@ def _carry_over(matrix, vector, size, ratio, offset):  # type: ignore[no-untyped
 @part
 def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
     """Take up the scale of the rows seen if it differs; the sums are carried over, which loses nothing."""
-    columns, slots, ratio, offset = model.columns, model.slots, row.v, row.image
+    columns, blocks, ratio, offset = model.columns, model.blocks, row.v, row.image
     if _compare_scales(columns, ratio, offset):
         numbers = 1
         for j in range(columns.shape[1]):
@@ -126,18 +127,18 @@ def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
             if columns[OTHER, j]:
                 columns[SHIFT, j] = columns[MEAN, j]
                 columns[FACTOR, j] *= ratio[np.int64(columns[COORDINATE, j])]
-        for slot in range(1, slots.shape[0]):
-            matrix, vector = block_of(slots, model.store, SUMS, slot)
-            _carry_over(matrix, vector, slots[slot, SIZE], ratio[:numbers], offset[:numbers])
-            stale[slot] = 1
+        for block in range(1, blocks.shape[0]):
+            matrix, vector = block_of(blocks, model.store, SUMS, block)
+            _carry_over(matrix, vector, blocks[block, SIZE], ratio[:numbers], offset[:numbers])
+            stale[block] = 1
 
 
 @part
-def _refresh(model, slot, v):  # type: ignore[no-untyped-def]
+def _refresh(model, block, v):  # type: ignore[no-untyped-def]
     """A⁻¹ and θ from the sums; `v` is scratch."""
-    size = model.slots[slot, SIZE]
-    gram, moment = block_of(model.slots, model.store, SUMS, slot)
-    inverse, theta = block_of(model.slots, model.store, SOLUTION, slot)
+    size = model.blocks[block, SIZE]
+    gram, moment = block_of(model.blocks, model.store, SUMS, block)
+    inverse, theta = block_of(model.blocks, model.store, SOLUTION, block)
     for i in range(row_start(size)):
         inverse[i] = gram[i]
     invert(inverse, size, model.numbers[RIDGE], v)
@@ -171,64 +172,64 @@ def _update(inverse, theta, size, row, filled, reward):  # type: ignore[no-untyp
     return True
 
 
-@kernel
+@long_kernel
 def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-def]
     """Learn (n, d) contexts of (n,) arms with their rewards, if the model still has this version."""
     model = Arrays(*parts)
-    columns, slots, places, store, numbers = model
+    columns, blocks, places, store, numbers = model
     if numbers[VERSION] != version:
         return
     n, row = contexts.shape[0], new_row(columns, places.shape[1])
     if numbers[STANDARDISE] and numbers[REWARDS] == 0.0:
         numbers[ORIGIN] = rewards[0]
-    counts = np.zeros((2, slots.shape[0]), np.int64)
+    counts = np.zeros((2, blocks.shape[0]), np.int64)
     added, stale = counts[0], counts[1]
     for i in range(n):
         _see(columns, contexts[i], numbers[REWARDS] + i)
-        added[slot_of(slots, arms[i])] += 1
+        added[block_number(blocks, arms[i])] += 1
     if numbers[REWARDS] + n >= min(numbers[RENEWED] * _GROWTH, numbers[RENEWED] + _MOST_NEW_ROWS):
         numbers[RENEWED] = numbers[REWARDS] + n
         _renew_scales(model, row, stale)
     for i in range(n):
-        slot, reward = slot_of(slots, arms[i]), rewards[i] - numbers[ORIGIN]
-        filled, _, size = encode(columns, places[slot], slots[slot, SIZE], contexts[i], row)
-        slots[slot, SIZE] = size
-        gram, moment = block_of(slots, store, SUMS, slot)
+        block, reward = block_number(blocks, arms[i]), rewards[i] - numbers[ORIGIN]
+        filled, _, size = encode(columns, places[block], blocks[block, SIZE], contexts[i], row)
+        blocks[block, SIZE] = size
+        gram, moment = block_of(blocks, store, SUMS, block)
         # Where there are more rows than coordinates, one inversion costs less than so many updates. And updates lose
         # precision little by little: when the rows have doubled, an inversion costs no more than they did.
         rows = np.int64(gram[0]) + 1
-        if added[slot] > size or (rows >= max(size, 64) and rows & (rows - 1) == 0):
-            stale[slot] = 1
-        elif stale[slot]:
-            _refresh(model, slot, row.v)
-            stale[slot] = 0
-        if not stale[slot]:
-            inverse, theta = block_of(slots, store, SOLUTION, slot)
-            stale[slot] = 0 if _update(inverse, theta, size, row, filled, reward) else 1
+        if added[block] > size or (rows >= max(size, 64) and rows & (rows - 1) == 0):
+            stale[block] = 1
+        elif stale[block]:
+            _refresh(model, block, row.v)
+            stale[block] = 0
+        if not stale[block]:
+            inverse, theta = block_of(blocks, store, SOLUTION, block)
+            stale[block] = 0 if _update(inverse, theta, size, row, filled, reward) else 1
         add_up(gram, moment, row, filled, reward)
         numbers[REWARDS] += 1.0
         step = reward - numbers[REWARD_MEAN]
         numbers[REWARD_MEAN] += step / numbers[REWARDS]
         numbers[REWARD_SQUARES] += step * (reward - numbers[REWARD_MEAN])
-    for slot in range(slots.shape[0]):
-        if stale[slot]:
-            _refresh(model, slot, row.v)
+    for block in range(blocks.shape[0]):
+        if stale[block]:
+            _refresh(model, block, row.v)
     numbers[VERSION] = version + 1
 
 
 @kernel
 def predict(parts, contexts, arms):  # type: ignore[no-untyped-def]
     """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of (n, d) contexts and (n,) arms: (3, n)."""
-    columns, slots, places, store, numbers = Arrays(*parts)
+    columns, blocks, places, store, numbers = Arrays(*parts)
     found, row = np.empty((3, contexts.shape[0])), new_row(columns, places.shape[1])
     # Standardised rewards are less their mean m. What that does to z·θ needs no sums of its own:
-    # A⁻¹ Σ z = e - λ A⁻¹e, with e the unit vector of the level, whose entry in every z is 1.
+    # A⁻¹ Σ z = e - λ A⁻¹e, with e the unit vector of the intercept, whose entry in every z is 1.
     weight = numbers[RIDGE] * numbers[REWARD_MEAN] if numbers[STANDARDISE] else 0.0
     for i in range(contexts.shape[0]):
-        slot = slot_of(slots, arms[i])
-        filled, unknown, _ = encode(columns, places[slot], -1, contexts[i], row)
-        inverse, theta = block_of(slots, store, SOLUTION, slot)
-        mean, size = numbers[ORIGIN], slots[slot, SIZE]
+        block = block_number(blocks, arms[i])
+        filled, unknown, _ = encode(columns, places[block], -1, contexts[i], row)
+        inverse, theta = block_of(blocks, store, SOLUTION, block)
+        mean, size = numbers[ORIGIN], blocks[block, SIZE]
         for a in range(filled):
             place = row.places[a]
             mean += (theta[place] + weight * inverse[row_start(place)]) * row.z[a]
@@ -242,19 +243,19 @@ def predict(parts, contexts, arms):  # type: ignore[no-untyped-def]
             leverage = sparse_form(inverse, row.places[:filled], row.z[:filled])
         found[0, i] = mean
         found[1, i] = max(leverage, 0.0) + unknown / numbers[RIDGE]
-        found[2, i] = store[SUMS, slots[slot, START]]
+        found[2, i] = store[SUMS, blocks[block, START]]
     return found
 
 
 @kernel
-def roots(parts, contexts, slot):  # type: ignore[no-untyped-def]
+def roots(parts, contexts, block):  # type: ignore[no-untyped-def]
     """(n, k) R with RR' = the covariance Z A⁻¹ Z' of (n, d) contexts in one block; k is n, or the coordinates if fewer.
 
     A coordinate that the block does not know comes last, as a unit of its deviation.
     """
-    columns, slots, places, store, numbers = Arrays(*parts)
-    n, known = contexts.shape[0], slots[slot, SIZE]
-    row, mine, size = new_row(columns, places.shape[1]), places[slot].copy(), known
+    columns, blocks, places, store, numbers = Arrays(*parts)
+    n, known = contexts.shape[0], blocks[block, SIZE]
+    row, mine, size = new_row(columns, places.shape[1]), places[block].copy(), known
     for i in range(n):
         _, _, size = encode(columns, mine, size, contexts[i], row)
     z = np.zeros((n, size))
@@ -265,7 +266,7 @@ def roots(parts, contexts, slot):  # type: ignore[no-untyped-def]
             z[i, row.places[a]] = row.z[a] / unit
     if n > size:
         # R = Z L⁻ᵀ with A = LL'.
-        gram, _ = block_of(slots, store, SUMS, slot)
+        gram, _ = block_of(blocks, store, SUMS, block)
         lower = gram.copy()
         cholesky(lower, known, numbers[RIDGE])
         for i in range(n):
@@ -273,7 +274,7 @@ def roots(parts, contexts, slot):  # type: ignore[no-untyped-def]
                 line = lower[row_start(j) :]
                 z[i, j] = (z[i, j] - dot(line, z[i], j)) / line[j]
         return z
-    inverse, _ = block_of(slots, store, SOLUTION, slot)
+    inverse, _ = block_of(blocks, store, SOLUTION, block)
     covariance = np.zeros((n, n))
     for i in range(n):
         product(inverse, known, z[i], row.image)
@@ -285,13 +286,13 @@ def roots(parts, contexts, slot):  # type: ignore[no-untyped-def]
     return covariance
 
 
-@kernel
+@long_kernel
 def cross_fit(parts, contexts, arms, targets, folds):  # type: ignore[no-untyped-def]
     """z·θ of learned rows, (n,), by regressions of (n,) targets on the rows of the other folds.
 
     The sums of the other folds are those of all rows less those of the own fold; then it takes one Cholesky factor.
     """
-    columns, slots, places, store, numbers = Arrays(*parts)
+    columns, blocks, places, store, numbers = Arrays(*parts)
     n, row, scores = contexts.shape[0], new_row(columns, places.shape[1]), np.zeros(contexts.shape[0])
     # In the first half the sums of all rows, in the second those of a fold, then what solves the others.
     both = np.zeros(store.shape)
@@ -301,22 +302,22 @@ def cross_fit(parts, contexts, arms, targets, folds):  # type: ignore[no-untyped
             both[1, k] = 0.0
         for i in range(n):
             if fold < 0 or folds[i] == fold:
-                slot = slot_of(slots, arms[i])
-                filled, _, _ = encode(columns, places[slot], -1, contexts[i], row)
-                matrix, vector = block_of(slots, both, half, slot)
+                block = block_number(blocks, arms[i])
+                filled, _, _ = encode(columns, places[block], -1, contexts[i], row)
+                matrix, vector = block_of(blocks, both, half, block)
                 add_up(matrix, vector, row, filled, targets[i])
         if fold >= 0:
             for k in range(store.shape[1]):
                 both[1, k] = both[0, k] - both[1, k]
-            for slot in range(1, slots.shape[0]):
-                matrix, vector = block_of(slots, both, 1, slot)
-                cholesky(matrix, slots[slot, SIZE], numbers[RIDGE])
-                solve(matrix, vector, slots[slot, SIZE])
+            for block in range(1, blocks.shape[0]):
+                matrix, vector = block_of(blocks, both, 1, block)
+                cholesky(matrix, blocks[block, SIZE], numbers[RIDGE])
+                solve(matrix, vector, blocks[block, SIZE])
             for i in range(n):
                 if folds[i] == fold:
-                    slot = slot_of(slots, arms[i])
-                    filled, _, _ = encode(columns, places[slot], -1, contexts[i], row)
-                    _, theta = block_of(slots, both, 1, slot)
+                    block = block_number(blocks, arms[i])
+                    filled, _, _ = encode(columns, places[block], -1, contexts[i], row)
+                    _, theta = block_of(blocks, both, 1, block)
                     for a in range(filled):
                         scores[i] += theta[row.places[a]] * row.z[a]
     return scores

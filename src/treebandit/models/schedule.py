@@ -40,3 +40,10 @@ class Schedule:
         if self.factor is not None:
             return math.ceil(self.factor * math.log(max(t, 1)))
         return t // self.every if self.every else 0
+
+    def rounds(self, level: int) -> tuple[int, int]:
+        """The first round of a level, and how many rounds it lasts; (0, 0) where levels never grow."""
+        if self.factor is not None:
+            first = math.exp((level - 1) / self.factor)
+            return math.floor(first) + 1, math.floor(first * math.expm1(1 / self.factor))
+        return (self.every * level, self.every) if self.every else (0, 0)

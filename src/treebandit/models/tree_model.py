@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Estimate, Features, Floats
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
+from treebandit.models.memory import Memory, MemoryRule, check_memory
 from treebandit.models.model import Commit, copy_of
+from treebandit.models.rebuild import Fit, Rebuild, Steps
 from treebandit.models.schedule import Schedule
-from treebandit.trees.forest import Forest, GroupedTreeLearner, Masked, TreeLearner
+from treebandit.steps import exhausted, scaled
+from treebandit.trees.forest import Forest, GroupedTreeLearner, Masked, SteppedTreeLearner, TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
 from treebandit.trees.limits import check_learner
+
+#: A rebuild is spread over the first of so many parts of the rounds until the next one.
+_SPREAD = 48
+#: Share of a rebuild that is done when rows are encoded, and when the trees are grown.
+_ENCODED, _GROWN = 0.1, 0.9
 
 StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
 
@@ -37,6 +46,8 @@ class TreeSettings:
     held_out_share: float = 0.5
     prior_rows: float = 0.0
     standardise: bool = True
+    memory: MemoryRule = "all"
+    background: bool = False
 
     def __post_init__(self) -> None:
         check_encoding(self.arm_encoding, self.categories)
@@ -44,6 +55,7 @@ class TreeSettings:
             "leaf_output": ("library", "average"),
             "statistics": ("all", "held_out", "out_of_bag"),
             "standardise": (True, False),
+            "background": (True, False),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -55,13 +67,20 @@ class TreeSettings:
         if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
             raise ParameterError(f"prior_rows={self.prior_rows!r}; expected a number of at least 0")
         check_learner(self.trees)
+        check_memory(self.memory)
+        if self.memory != "all" and Schedule.parse(self.rebuild) == Schedule():
+            raise ParameterError(
+                f"memory={self.memory!r} with rebuild='never'; rows are forgotten at rebuilds: give rebuild='8 ln t'"
+            )
 
 
 class TreeModel:
     """Rows learned so far, the ensemble that was fitted to them last, and the statistics of its leaves.
 
-    Whenever the schedule's level has grown, the ensemble is fitted anew to all rows; in between, rows change the
-    leaves they reach.
+    Whenever the schedule's level has grown, the ensemble is fitted anew to all rows that `memory` keeps; in between,
+    rows change the leaves they reach. Where a fit would take long, it is spread over the next rounds, or made on a
+    thread: until it is done the old ensemble decides and learns, and then the new one takes in the rows that came
+    meanwhile.
     """
 
     def __init__(self, settings: TreeSettings) -> None:
@@ -71,9 +90,14 @@ class TreeModel:
         self.leaves: LeafStatistics | None = None
         self.scale = RewardScale()
         self.encoder: Encoder | None = None
+        self.memory = Memory(settings.memory)
         self.level = 0
+        #: How many rounds the rows that were dropped stand for: the schedule goes by the rounds since.
+        self.dropped_rounds = 0
         #: Wall seconds spent fitting so far.
         self.rebuild_seconds = 0.0
+        #: The rebuild that is under way.
+        self.rebuild: Rebuild | None = None
 
     @property
     def fitted(self) -> bool:
@@ -84,49 +108,154 @@ class TreeModel:
         self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
     ) -> Commit:
         """Rows to learn; the trees are fitted anew where it is time (Algorithm 1, lines 5-11)."""
-        history = self.history.appended(rows, rewards)
-        level = self._schedule.level(t + 1)
-        if self.leaves is None:
-            due = started and len(history) >= 2
-        else:
-            due = level > self.level or not self.scale.fits(rewards)
-        if due:
-            return self._rebuilt(history, rows, random, level)
-        if self.leaves is None:
+        history, job = self.history.appended(rows, rewards), self.rebuild
+        if self.leaves is None or self.encoder is None:
+            if started and len(history) >= 2:
+                return self._rebuilt(history, self.memory, rows, t, random)
             return lambda: setattr(self, "history", history)
-        update = self._prepared_update(rows, self.scale.standardised(rewards))
+        memory, dropped = self._watched(rows, rewards), self.dropped_rounds
+        if memory.alarm or not self.scale.fits(rewards):
+            return self._rebuilt(history, memory, rows, t, random)
+        level = self._schedule.level(t + 1 - dropped)
+        if job is not None and level > job.level and not self.settings.background:
+            job = None  # there is a newer one to make
+        drawn = random
+        if job is None and level > self.level:
+            before, (history, dropped, level) = history, self._kept(history, memory, t)
+            if self._share(t - dropped, level) >= 1.0:
+                return self._rebuilt(before, memory, rows, t, random)
+            drawn = copy_of(random)
+            job = Rebuild(history, rows.columns, level=level, seed=int(drawn.integers(2**63)))
+        elif job is not None and self._go_on(job, t - dropped):
+            return self._swapped(job, history, memory, rows, rewards)
+        update = self.prepared_update(Fit(self.scale, self.encoder, self.leaves), rows, rewards)
 
         def commit() -> None:
             update()
-            self.history = history
+            self.history, self.rebuild = history, job
+            self.memory, self.dropped_rounds = memory, dropped
+            random.bit_generator.state = drawn.bit_generator.state
+            if job is not None and self.settings.background:
+                job.start(self)
 
         return commit
 
-    def _prepared_update(self, rows: Candidates, targets: Floats) -> Commit:
+    def _watched(self, rows: Candidates, rewards: Floats) -> Memory:
+        """The memory once it knows how far off these rows are predicted."""
+        if not self.memory.watches(self.history):
+            return self.memory
+        arms = None if self.settings.arm_encoding == "none" else rows.arms
+        return self.memory.after(arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
+
+    def _kept(self, history: History, memory: Memory, t: int) -> tuple[History, int, int]:
+        """The rows that a rebuild in round t fits, the rounds that all rows dropped stand for, and its level.
+
+        As if the rows kept had been all since the first round, and the last of them the first of their level: then the
+        next rebuild is a whole level away.
+        """
+        dropped, kept = self.dropped_rounds, memory.kept(history)
+        level = self._schedule.level(t + 1 - dropped)
+        if kept is None:
+            return history, dropped, level
+        level = self._schedule.level(max(int((t + 1 - dropped) * kept.mean()), 1))
+        return history.only(kept), max(t + 1 - self._schedule.rounds(level)[0], 0), level
+
+    def _share(self, t: int, level: int) -> float:
+        """How much of a level's rebuild is to be done by round t; below 1 only where it can be done in shares.
+
+        It is spread over the first 1/48 of the level's rounds: 27 of them after 10,000 rows, none up to 360.
+        """
+        if self.settings.background:
+            return 0.0
+        if not isinstance(self.settings.trees, SteppedTreeLearner):
+            return 1.0
+        first, lasting = self._schedule.rounds(level)
+        return (t + 2 - first) / (1 + lasting // _SPREAD)
+
+    def _go_on(self, job: Rebuild, t: int) -> bool:
+        """Do what is due of a rebuild; whether it is done. One on a thread is taken over by `prepared_swap`."""
+        if self.settings.background:
+            self.drop_failed()
+            return False
+        share = self._share(t, job.level)
+        job.advance(self, share)
+        return share >= 1.0
+
+    def drop_failed(self) -> None:
+        """Raise what ended a rebuild on a thread; it is given up."""
+        if self.rebuild is not None and self.rebuild.failed:
+            job, self.rebuild = self.rebuild, None
+            job.tell()
+
+    def prepared_swap(self) -> Commit | None:
+        """What puts the fit of a thread that has finished in the place of the present one."""
+        if self.rebuild is None or not self.rebuild.ready:
+            return None
+        return self._swapped(self.rebuild, self.history, self.memory)
+
+    def prepared_end(self) -> Commit | None:
+        """What ends a rebuild that is under way, all of which is done now."""
+        if self.rebuild is None:
+            return None
+        self.rebuild.advance(self, 1.0)
+        return self._swapped(self.rebuild, self.history, self.memory)
+
+    def _swapped(
+        self,
+        job: Rebuild,
+        history: History,
+        memory: Memory,
+        rows: Candidates | None = None,
+        rewards: Floats | None = None,
+    ) -> Commit:
+        """Put the fit of a rebuild in the place of the present one; rows learned at the same time come last."""
+        fit, seconds = job.catch_up(self), self.rebuild_seconds + job.seconds
+        update = None if rows is None or rewards is None else self.prepared_update(fit, rows, rewards)
+
+        def commit() -> None:
+            if update is not None:
+                update()
+            self.history, self.memory, self.rebuild = history, memory, None
+            self.scale, self.encoder, self.leaves = fit
+            self.level, self.rebuild_seconds = job.level, seconds
+
+        return commit
+
+    def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
         """Let rows change the leaves they reach, between rebuilds."""
-        leaves, features = self._encoded(rows)
-        return leaves.prepared_update(features, targets)
+        features = fit.encoder(rows.contexts, rows.arms)
+        return fit.leaves.prepared_update(features, fit.scale.standardised(rewards))
 
     def _rebuilt(
-        self, history: History, newest: Candidates, random: np.random.Generator, level: int
+        self, history: History, memory: Memory, newest: Candidates, t: int, random: np.random.Generator
     ) -> Commit:
-        """Fit the ensemble to all rows and set the leaf values (Algorithm 1, line 7)."""
+        """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
         started = time.perf_counter()
+        history, dropped, level = self._kept(history, memory, t)
+        memory = memory.answered()
         drawn = copy_of(random)
-        scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
-        targets = scale.standardised(history.rewards)
-        rows = history.rows(newest.columns)
-        encoder, features = self._fitted_encoder(rows, targets, drawn)
-        leaves = self._measured(encoder, features, targets, drawn)
-        self._completed(encoder, leaves, rows, features, targets)
+        fit = exhausted(self.fit_steps(history, newest.columns, drawn))
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
-            self.history, self.leaves, self.scale, self.encoder = history, leaves, scale, encoder
-            self.level, self.rebuild_seconds = level, seconds
+            self.history, self.memory, self.rebuild = history, memory, None
+            self.scale, self.encoder, self.leaves = fit
+            self.level, self.dropped_rounds, self.rebuild_seconds = level, dropped, seconds
             random.bit_generator.state = drawn.bit_generator.state
 
         return commit
+
+    def fit_steps(self, history: History, columns: Columns, random: np.random.Generator) -> Steps:
+        """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps."""
+        scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
+        targets = scale.standardised(history.rewards)
+        rows = history.rows(columns)
+        encoder, features = self._fitted_encoder(rows, targets, random)
+        yield from scaled(self._fit_beside(encoder, rows, targets), 0.0, _ENCODED)
+        yield _ENCODED
+        leaves = yield from self._measured(encoder, features, targets, random)
+        self._completed(encoder, leaves, rows, features, targets)
+        return Fit(scale, encoder, leaves)
 
     def _fitted_encoder(
         self, rows: Candidates, targets: Floats, random: np.random.Generator
@@ -138,21 +267,32 @@ class TreeModel:
         )
         return encoder, encoder(rows.contexts, rows.arms)
 
+    def _fit_beside(
+        self, encoder: Encoder, rows: Candidates, targets: Floats
+    ) -> Generator[float, None, None]:
+        """What is fitted beside the trees, in steps, and kept with the encoder."""
+        yield from ()
+
     def _completed(
         self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
     ) -> None:
-        """What else is learned from the rows of a rebuild, kept with the encoder."""
+        """What is learned from what the new trees leave open, and kept with the encoder."""
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return Encoder.restored(state, categories=self.settings.categories)
 
-    def _grown(self, encoder: Encoder, features: Features, targets: Floats, seed: int) -> Forest:
-        """Trees on these rows; a learner that can use it is told which features are one category's."""
+    def _grown(
+        self, encoder: Encoder, features: Features, targets: Floats, seed: int
+    ) -> Generator[float, None, Forest]:
+        """Trees on these rows; a learner that can use it learns which features are one category's."""
         trees = self.settings.trees
-        if isinstance(trees, GroupedTreeLearner):
-            groups, masked = encoder.column_groups, self._masked(encoder)
-            return trees.fit(features, targets, seed=seed, column_groups=groups, masked=masked)
-        return trees.fit(features, targets, seed=seed)
+        if not isinstance(trees, GroupedTreeLearner):
+            return trees.fit(features, targets, seed=seed)
+        groups, masked = encoder.column_groups, self._masked(encoder)
+        if isinstance(trees, SteppedTreeLearner):
+            steps = trees.fit_steps(features, targets, seed=seed, column_groups=groups, masked=masked)
+            return (yield from steps)
+        return trees.fit(features, targets, seed=seed, column_groups=groups, masked=masked)
 
     def _masked(self, encoder: Encoder) -> Masked:
         """Features, and the share of the trees that may not see them."""
@@ -160,17 +300,19 @@ class TreeModel:
 
     def _measured(
         self, encoder: Encoder, features: Features, targets: Floats, random: np.random.Generator
-    ) -> LeafStatistics:
+    ) -> Generator[float, None, LeafStatistics]:
         settings, seed = self.settings, int(random.integers(2**31 - 1))
+        grown = held = np.arange(len(targets))
         if settings.statistics == "held_out" and len(targets) >= 4:
             order = random.permutation(len(targets))
             cut = min(max(round(len(targets) * settings.held_out_share), 1), len(targets) - 2)
             held, grown = np.sort(order[:cut]), np.sort(order[cut:])
-            forest = self._grown(encoder, features[grown], targets[grown], seed)
+        whole = len(grown) == len(targets)
+        own = (features, targets) if whole else (features[grown], targets[grown])
+        forest = yield from scaled(self._grown(encoder, *own, seed), _ENCODED, _GROWN)
+        if not whole:
             features, targets = features[held], targets[held]
-        else:
-            forest = self._grown(encoder, features, targets, seed)
-        return LeafStatistics.measure(
+        measuring = LeafStatistics.measure_steps(
             forest,
             features,
             targets,
@@ -178,6 +320,7 @@ class TreeModel:
             out_of_bag=settings.statistics == "out_of_bag",
             prior_rows=settings.prior_rows,
         )
+        return (yield from scaled(measuring, _GROWN, 1.0))
 
     def _encoded(self, rows: Candidates) -> tuple[LeafStatistics, Features]:
         if self.leaves is None or self.encoder is None:
@@ -205,21 +348,30 @@ class TreeModel:
         state: dict[str, Any] = {
             "history": self.history.state(history=history),
             "level": self.level,
+            "memory": self.memory.state(history=history),
+            "dropped_rounds": self.dropped_rounds,
             "rebuild_seconds": self.rebuild_seconds,
             "scale": self.scale.state(),
             "leaves": None,
+            "rebuild": None,
         }
         if self.leaves is not None and self.encoder is not None:
             state["leaves"] = {**self.leaves.state(history=history), "encoder": self.encoder.state()}
+        if self.rebuild is not None and history:
+            state["rebuild"] = self.rebuild.state(self.history.columns or self.rebuild.columns)
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         self.history = History.restored(schema.part(state, "history"))
         self.level = schema.whole(state, "level")
+        self.dropped_rounds = schema.whole(state, "dropped_rounds")
+        self.memory = Memory.restored(schema.value(state, "memory"), self.settings.memory, self.history)
         self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
         self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
-        saved = schema.optional(state, "leaves")
+        saved, job = schema.optional(state, "leaves"), schema.optional(state, "rebuild")
+        if job is not None:
+            self.rebuild = Rebuild.restored(job, self.history)
         if saved is None:
             return
         self.encoder = self._restored_encoder(schema.part(saved, "encoder"))

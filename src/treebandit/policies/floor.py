@@ -1,7 +1,7 @@
 """With which probability each choice is made: what an oracle chooses in draws of the scores, mixed with a floor.
 
 The floor is a share of the decisions that any feasible choice may get, so that none has probability 0. The decision is
-drawn from the distribution that is told, so the told probability is the true one, however few the draws.
+drawn from the distribution that is reported, so the reported probability is the true one, however few the draws.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class OneRow:
 
 
 class _Sets:
-    """Sets of candidates, each with its probability; told apart by what is in them, not by the order."""
+    """Sets of candidates, each with its probability; equal where they hold the same rows, not by the order."""
 
     def __init__(self, n: int) -> None:
         #: (n,): the probability of each candidate so far.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Protocol
 
 import numpy as np
 
 from treebandit.core import Candidates, Floats
-from treebandit.errors import ParameterError
 from treebandit.models.model import RewardModel
+from treebandit.parameters import check_number
 
 
 class Policy(Protocol):
@@ -26,6 +25,4 @@ class Policy(Protocol):
 
 def check_exploration(exploration: float, name: str = "exploration") -> None:
     """Raise a ParameterError where it is not a number of at least 0."""
-    plain = isinstance(exploration, int | float | np.number) and not isinstance(exploration, bool)
-    if not (plain and exploration >= 0 and math.isfinite(exploration)):
-        raise ParameterError(f"{name}={exploration!r}; expected a number of at least 0")
+    check_number(name, exploration, least=0)

@@ -278,7 +278,7 @@ def _arms(evaluation: Evaluation) -> Figure | None:
 def _calibration(evaluation: Evaluation) -> Figure | None:
     rows = [
         {
-            "told": row["told"],
+            "logged": row["logged"],
             "chosen": row["chosen"],
             "candidates": row["candidates"],
             "errors": row["errors"],
@@ -291,16 +291,16 @@ def _calibration(evaluation: Evaluation) -> Figure | None:
     line = (
         _chart([{"at": 0.0}, {"at": 1.0}])
         .mark_line(strokeDash=[4, 4], color="#8a8f98")
-        .encode(x=alt.X("at:Q", title="probability told"), y=alt.Y("at:Q", title="share that was chosen"))
+        .encode(x=alt.X("at:Q", title="logged probability"), y=alt.Y("at:Q", title="share that was chosen"))
     )
     dots = (
         _chart(rows)
         .mark_point(filled=True, size=70, color="#0072B2")
         .encode(
-            x="told:Q",
+            x="logged:Q",
             y="chosen:Q",
             tooltip=[
-                *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("told", "chosen")),
+                *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("logged", "chosen")),
                 alt.Tooltip("candidates:Q", format=",.0f"),
                 alt.Tooltip("errors:Q", title="standard errors apart", format="+.1f"),
             ],
@@ -309,7 +309,7 @@ def _calibration(evaluation: Evaluation) -> Figure | None:
     return Figure(
         "calibration",
         "Are the logged probabilities true?",
-        "Of the candidates that were told to be chosen with a probability, the share that was: on the line where "
+        "Of the candidates that were said to be chosen with a probability, the share that was: on the line where "
         "probabilities are true.",
         [_framed(alt.layer(line, dots))],
     )

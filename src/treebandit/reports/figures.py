@@ -177,9 +177,9 @@ def _final_layers(points: pl.DataFrame, means: pl.DataFrame, environment: str, s
     )  # fmt: skip
     columns = ["agent", "mean", "sd", "low", "high", "seeds", "paper_mean", "paper_sd"]
     base = style.chart(means.select(columns), agents).encode(y=y, opacity=style.opacity(1.0))
-    spread = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=scale), x2="high:Q")
+    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=scale), x2="high:Q")
     middle = base.mark_tick(thickness=3, size=16).encode(x=alt.X("mean:Q", scale=scale), tooltip=numbers)
-    layers = [seeds, spread, middle]
+    layers = [seeds, interval, middle]
     if means["paper_mean"].is_not_null().any():
         diamond = base.mark_point(shape="diamond", size=60, filled=False, strokeWidth=1.4, invalid="filter")
         x = alt.X("paper_mean:Q", scale=scale)

@@ -115,11 +115,11 @@ def _roads(view: View) -> Any:
 
 
 def _driven(view: View, shares: Floats, *, legend: bool) -> Any:
-    """The edges of each level as one path."""
+    """The edges of each band of shares as one path."""
     limits, colours, widths = zip(*LEVELS, strict=True)
-    level = np.where(shares > 0, np.searchsorted(limits, shares - 1e-9), -1)
+    band = np.where(shares > 0, np.searchsorted(limits, shares - 1e-9), -1)
     names = [f"{100 * limit:g} %" for limit in limits]
-    paths = [view.path(np.flatnonzero(level == place)) for place in range(len(LEVELS))]
+    paths = [view.path(np.flatnonzero(band == place)) for place in range(len(LEVELS))]
     key = alt.Legend(
         title="share of rounds, up to", symbolType="stroke", symbolSize=400, orient="bottom", columns=4
     )

@@ -15,7 +15,7 @@ SPARSE = (4, 4)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Colour, dashes of the line, and the kind of agent they stand for."""
+    """Colour, dashes of the line, and the kind of agent they show."""
 
     colour: str
     dashes: tuple[int, ...]

@@ -24,7 +24,10 @@ _COLUMNS = [*_COPIED, *_SECONDS, "started", "problem", "unit", "versions", *_AT]
 
 
 def write_run_table(source: str | Path | Results, file: str | Path) -> Path:
-    """Write the runs of a folder that count as CSV, sorted, so that adding runs adds lines."""
+    """Write the runs of a folder that count as CSV, sorted; runs that a table there holds already are kept.
+
+    So a long study may be played in parts, on several machines or after its records are gone.
+    """
     results = source if isinstance(source, Results) else read_results(source)
     _, rounds = load_records(results.folder)
     length = pl.col("round").max().over("run_id")
@@ -45,19 +48,17 @@ def write_run_table(source: str | Path | Results, file: str | Path) -> Path:
         pl.col(_SECONDS).round(3),
     )
     table = described.join(at, on="run_id").select(_COLUMNS)
+    if Path(file).exists():
+        earlier = _read(file).select(_COLUMNS)
+        kept = earlier.join(table, on="run_id", how="anti")
+        table = pl.concat([table, kept.cast(dict(table.schema))])  # type: ignore[arg-type]
     order = ["study", "agent", "environment", "value", "seed", "run_id"]
     return write_whole(Path(file), table.sort(order).write_csv().encode())
 
 
 def read_run_table(file: str | Path) -> Results:
     """What `write_run_table` wrote, for `summarise`, tables and all figures but maps."""
-    try:
-        table = pl.read_csv(file, schema_overrides=dict.fromkeys(_TEXTS, pl.String))
-        missing = [name for name in _COLUMNS if name not in table.columns]
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise SavedFileError(f"{file} is no table of runs: {error}") from error
-    if missing:
-        raise SavedFileError(f"{file} is no table of runs: it has no column {missing[0]!r}")
+    table = _read(file)
     spec = pl.lit('{"environment":') + pl.col("problem") + pl.lit("}")
     runs = table.with_columns(
         pl.col("note").fill_null(""),
@@ -78,6 +79,22 @@ def read_run_table(file: str | Path) -> Results:
     )
     whole = runs.select(pl.col(name).cast(kind) for name, kind in RUNS_SCHEMA.items())
     return Results(Path(file).parent, whole, pl.DataFrame(schema=PLAN_SCHEMA), curve=curve)
+
+
+def played_runs(file: str | Path) -> frozenset[str]:
+    """The ids of the runs in a table."""
+    return frozenset(_read(file)["run_id"])
+
+
+def _read(file: str | Path) -> pl.DataFrame:
+    try:
+        table = pl.read_csv(file, schema_overrides=dict.fromkeys(_TEXTS, pl.String))
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise SavedFileError(f"{file} is no table of runs: {error}") from error
+    missing = [name for name in _COLUMNS if name not in table.columns]
+    if missing:
+        raise SavedFileError(f"{file} is no table of runs: it has no column {missing[0]!r}")
+    return table
 
 
 def _problem(spec: str) -> str:

@@ -149,8 +149,8 @@ def read_results(folder: str | Path) -> Results:
 def _printable(frame: pl.DataFrame) -> pl.DataFrame:
     """Names without line breaks and control characters, which could write anywhere on a terminal."""
     names = {"study", *_NAMES, "note", "title", "source", "other_code"} & set(frame.columns)
-    strange = r"[\p{C}\p{Zl}\p{Zp}]"
-    return frame.with_columns(pl.col(*names).str.replace_all(strange, "\N{REPLACEMENT CHARACTER}"))
+    unprintable = r"[\p{C}\p{Zl}\p{Zp}]"
+    return frame.with_columns(pl.col(*names).str.replace_all(unprintable, "\N{REPLACEMENT CHARACTER}"))
 
 
 def _unit(environment: dict[str, Any], provenance: dict[str, Any]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
+from urllib.parse import urlsplit
+
 from starlette.requests import Request
 
 from treebandit.service.keys import ANYONE, Key
@@ -19,10 +22,39 @@ def authorised(runtime: Runtime, request: Request, role: str, bandit: str | None
     return key
 
 
+def _check_browser(host: str, origin: str | None) -> None:
+    """Without keys, a page of another site must not use the visitor's browser to reach this machine's service."""
+    if not is_loopback(_name(host)):
+        raise Refused(
+            403, "Forbidden", f"the host {host[:100]!r} is not this machine; make a key: treebandit keys add"
+        )
+    if origin is not None and origin.partition("://")[2] != host:
+        raise Refused(403, "Forbidden", "a page of another site asks; make a key for it: treebandit keys add")
+
+
+def _name(host: str) -> str:
+    """A host without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _known(runtime: Runtime, request: Request) -> Key:
-    if not len(runtime.keys) and not runtime.keys_required:
-        return ANYONE
     headers = request.headers
+    if not len(runtime.keys) and not runtime.keys_required:
+        _check_browser(headers.get("host", ""), headers.get("origin"))
+        return ANYONE
     secret = headers.get("x-api-key") or headers.get("ocp-apim-subscription-key") or ""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":

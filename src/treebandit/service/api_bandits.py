@@ -18,7 +18,7 @@ from treebandit.service.bodies import (
     ErasureRequest,
 )
 from treebandit.service.config import BanditConfig, changed, checked
-from treebandit.service.deciding import hashed, slot_id
+from treebandit.service.deciding import hashed
 from treebandit.service.exchange import (
     Operation,
     bandit,
@@ -98,24 +98,11 @@ async def erase(request: Request) -> Response:
     given = await body(request, ErasureRequest)
     if not given.ids and given.subject is None:
         raise Refused(400, "InvalidRequest", "neither ids nor subject; say which decisions to erase")
-    store = runtime(request).store
-    ids = [*given.ids]
-    # The decisions of an event's slots have ids of their own.
-    for entry in given.ids:
-        ids += await asyncio.to_thread(_slots_of, store, row.id, entry)
     subject = None if given.subject is None else hashed(given.subject)
-    count = await asyncio.to_thread(erasure.erase, store, row.id, ids=ids, subject=subject)
+    store = runtime(request).store
+    count = await asyncio.to_thread(erasure.erase, store, row.id, ids=given.ids, subject=subject)
     _wake(request)
     return json_answer(ErasureAnswer(count))
-
-
-def _slots_of(store: Any, number: int, event: str) -> list[str]:
-    first, after = slot_id(event, ""), slot_id(event, "\uffff")
-    rows = store.rows(
-        "SELECT decision FROM entries WHERE bandit = ? AND kind = 'decision' AND decision >= ? AND decision < ?",
-        (number, first, after),
-    )
-    return [row[0] for row in rows if row[0].startswith(first)]
 
 
 def _wake(request: Request) -> None:

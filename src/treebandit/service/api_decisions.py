@@ -23,8 +23,16 @@ from treebandit.service.bodies import (
     RewardRequest,
     RewardsAnswer,
 )
-from treebandit.service.deciding import Policy, answer, slot_id
-from treebandit.service.entries import NewActivation, NewReward, RewardBody, Stored, decision_body
+from treebandit.service.deciding import Policy, answer
+from treebandit.service.entries import (
+    New,
+    NewActivation,
+    NewReward,
+    RewardBody,
+    Stored,
+    slot_id,
+    slot_names,
+)
 from treebandit.service.exchange import (
     NDJSON,
     Operation,
@@ -44,6 +52,10 @@ from treebandit.service.runtime import Runtime
 _encode = msgspec.json.Encoder().encode
 _LARGEST = 1e30
 _LINES_AT_ONCE = 500
+#: Decisions of a batch that are made before others have their turn.
+_DECISIONS_AT_ONCE = 20
+#: Arms, of all slots together, from which on a decision is made on a thread of its own.
+_MANY_ARMS = 300
 
 
 async def decide(request: Request) -> Response:
@@ -73,33 +85,39 @@ async def decide_many(request: Request) -> Response:
                 raise
             return BatchItem(error=Problem(refused.code, refused.message))
 
-    return json_answer(BatchAnswer(list(await asyncio.gather(*(one(each) for each in asked.decisions)))))
+    items: list[BatchItem] = []
+    for start in range(0, len(asked.decisions), _DECISIONS_AT_ONCE):
+        part = asked.decisions[start : start + _DECISIONS_AT_ONCE]
+        items += await asyncio.gather(*(one(each) for each in part))
+    return json_answer(BatchAnswer(items))
 
 
 async def decided(service: Runtime, policy: Policy, asked: DecisionRequest) -> DecisionAnswer:
     """Decide, store, answer."""
     check_size(asked, service.limits)
-    entries = policy.decide(asked, service.random)
-    event = entries[0].id.partition("#")[0]
+    if len(asked.arms) * len(asked.slots or (None,)) < _MANY_ARMS:
+        entries = policy.decide(asked, service.random)
+    else:
+        entries = await asyncio.to_thread(policy.decide, asked, service.random)
+    event = entries[0].id
     stored = await service.writer.append(policy.bandit, list(entries), timeout=service.limits.seconds)
     _refuse_deleted(stored, policy.name)
-    if not stored[0].body:
-        raise Refused(410, "Erased", f"the decision {event!r} was erased; decide with another id")
-    if stored[0].repeated:
-        service.metrics.repeated.labels(policy.name).inc()
-        stored = await _whole_event(service, policy.bandit, event, stored)
-    else:
+    if not stored[0].repeated:
+        stored = stored[1:] if stored[0].status == "event" else stored
         label = "holdout" if stored[0].holdout else "agent"
         service.metrics.decisions.labels(policy.name, label).inc()
+        return answer(event, stored)
+    service.metrics.repeated.labels(policy.name).inc()
+    if stored[0].status == "event":
+        stored = await _slots_of(service, policy.bandit, event, stored[0].body)
+    if not stored or not stored[0].body:
+        raise Refused(410, "Erased", f"the decision {event!r} was erased; decide with another id")
     return answer(event, stored)
 
 
-async def _whole_event(service: Runtime, bandit: int, event: str, stored: list[Stored]) -> list[Stored]:
-    """The slots of an event that was stored before, in their order."""
-    first = decision_body(stored[0].body)
-    if first.slots is None:
-        return stored
-    ids = [slot_id(event, slot) for slot in first.slots]
+async def _slots_of(service: Runtime, bandit: int, event: str, body: bytes) -> list[Stored]:
+    """The decisions of an event that was stored before, in the order of its slots."""
+    ids = [slot_id(event, slot) for slot in slot_names(body)] if body else []
     about = await asyncio.to_thread(service.store.about, bandit, ids)
     found = [next(each for each in about[one] if each.kind == "decision") for one in ids if one in about]
     return [
@@ -116,8 +134,8 @@ async def reward(request: Request) -> Response:
     given = await body(request, RewardRequest)
     key = given.key or request.headers.get("idempotency-key")
     event = str(request.path_params["id"])
-    told = await rewarded(service, policy, RewardLine(id=event, value=given.value, slot=given.slot, key=key))
-    return json_answer(RewardAnswer(event, told.status), 202 if told.status == "early" else 200)  # type: ignore[arg-type]
+    reply = await rewarded(service, policy, RewardLine(id=event, value=given.value, slot=given.slot, key=key))
+    return json_answer(RewardAnswer(event, reply.status), 202 if reply.status == "early" else 200)  # type: ignore[arg-type]
 
 
 async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Stored:
@@ -132,31 +150,30 @@ async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Store
 
 
 async def reward_many(request: Request) -> Response:
-    """Many rewards, one JSON object per line; good lines are stored, bad ones told by their number."""
+    """Many rewards, one JSON object per line; good lines are stored, bad ones named by their number."""
     service = runtime(request)
     policy = await _policy(service, request)
     data = await read(request, service.limits.bulk)
     statuses: Counter[str] = Counter()
     errors: dict[str, str] = {}
-    entries: list[NewReward] = []
-    received = 0
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if line.strip():
-            received += 1
+    lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+    for start in range(0, len(lines), _LINES_AT_ONCE):
+        entries: list[New] = []
+        for number, line in lines[start : start + _LINES_AT_ONCE]:
             try:
                 entries.append(_new_reward(policy, decoded(line, RewardLine)))
             except Refused as refused:
                 errors[str(number)] = refused.message
-    for start in range(0, len(entries), _LINES_AT_ONCE):
-        part = entries[start : start + _LINES_AT_ONCE]
-        stored = await service.writer.append(policy.bandit, list(part), timeout=service.limits.seconds)
-        _refuse_deleted(stored, policy.name)
-        statuses.update(each.status for each in stored)
+        if entries:
+            stored = await service.writer.append(policy.bandit, entries, timeout=service.limits.seconds)
+            _refuse_deleted(stored, policy.name)
+            statuses.update(each.status for each in stored)
     for status, count in statuses.items():
         service.metrics.rewards.labels(policy.name, status).inc(count)
     _wake(service)
     shown = dict(list(errors.items())[:100])
-    return json_answer(RewardsAnswer(received, dict(statuses), shown), 400 if errors and not entries else 200)
+    reply = RewardsAnswer(len(lines), dict(statuses), shown)
+    return json_answer(reply, 400 if errors and not statuses else 200)
 
 
 async def activate(request: Request) -> Response:
@@ -175,7 +192,9 @@ async def activate(request: Request) -> Response:
 async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored]:
     """Activate a decision, or all slots of an event; nothing where there is none."""
     _check_id(event)
-    ids = await asyncio.to_thread(_event_ids, service, policy.bandit, event) or [event]
+    about = (await asyncio.to_thread(service.store.about, policy.bandit, [event])).get(event, [])
+    slots = [slot for each in about if each.kind == "event" and each.body for slot in slot_names(each.body)]
+    ids = [slot_id(event, slot) for slot in slots] or [event]
     new = [NewActivation(each, policy.config.wait_us) for each in ids]
     stored = await service.writer.append(policy.bandit, list(new), timeout=service.limits.seconds)
     _refuse_deleted(stored, policy.name)
@@ -183,18 +202,10 @@ async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored
     return [each for each in stored if each.status != "unknown"]
 
 
-def _event_ids(service: Runtime, bandit: int, event: str) -> list[str]:
-    rows = service.store.rows(
-        "SELECT decision FROM entries WHERE bandit = ? AND kind = 'decision' AND decision >= ? AND decision < ?",
-        (bandit, slot_id(event, ""), slot_id(event, "\uffff")),
-    )
-    return [row[0] for row in rows if row[0].startswith(slot_id(event, ""))]
-
-
 def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
     decision = given.id if given.slot is None else slot_id(given.id, given.slot)
     _check_id(given.id)
-    _check_id(given.slot or "-")
+    _check_id((given.slot or "-").replace("#", "-"))
     values = given.value if isinstance(given.value, list) else [given.value]
     if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
         raise Refused(

@@ -34,8 +34,8 @@ async def ready(request: Request) -> Response:
     except (StoreError, TimeoutError) as error:
         missing["store"] = str(error) or "no answer within 2 seconds"
     if missing:
-        return json_answer(HealthAnswer("not ready", missing), 503)
-    return json_answer(HealthAnswer("ok"))
+        return json_answer(HealthAnswer("not ready", missing, service.warnings), 503)
+    return json_answer(HealthAnswer("ok", warnings=service.warnings))
 
 
 async def metrics(request: Request) -> Response:

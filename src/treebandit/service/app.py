@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,8 @@ from treebandit.service.runtime import Runtime
 
 _log = logging.getLogger("treebandit.http")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+#: Bytes of a body that nobody wants, read so that the caller sees the answer.
+_MOST_DISCARDED = 1 << 26
 
 OPERATIONS: Sequence[Operation] = (
     *api_decisions.OPERATIONS,  # first, as routes are tried in this order
@@ -81,7 +84,7 @@ def make_app(runtime: Runtime, *, operations: Sequence[Operation] = OPERATIONS) 
 
 
 def _routes(operations: Sequence[Operation]) -> list[Route]:
-    """One route per path, so that a wrong method is told as such."""
+    """One route per path, so that a wrong method gets its own status."""
     paths: dict[str, dict[str, Operation]] = {}
     for each in operations:
         paths.setdefault(each.path, {})[each.method] = each
@@ -105,7 +108,7 @@ async def _handle(by_method: dict[str, Operation], request: Request) -> Response
 
 
 def _told(error: Exception, scope: Scope) -> Refused:
-    """What the caller is told of any error; faults of ours only go to the log."""
+    """The answer to the caller for any error; faults of ours only go to the log."""
     refused = refusal(error)
     if refused is None:
         _log.error("a request failed", exc_info=error, extra={"path": scope.get("path", "")[:200]})
@@ -129,7 +132,7 @@ class _Edge:
     """Around everything: request ids, limits, logs, and errors as bodies."""
 
     def __init__(self, inner: ASGIApp, runtime: Runtime) -> None:
-        self._inner, self._runtime = inner, runtime
+        self._inner, self.runtime = inner, runtime
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,10 +144,17 @@ class _Edge:
         given = Headers(scope=scope).get("x-request-id", "")
         number = given if _REQUEST_ID.fullmatch(given) else IDS.new()
         token = request_id.set(number)
-        seen: dict[str, Any] = {"status": 0}
+        seen: dict[str, Any] = {"status": 0, "whole": "expect" in Headers(scope=scope)}
+
+        async def receiving() -> Message:
+            message = await receive()
+            seen["whole"] = seen["whole"] or not message.get("more_body", False)
+            return message
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
+                if message["status"] != 408:
+                    await self._discard_body(receiving, seen)
                 seen["status"] = message["status"]
                 message["headers"] = [
                     *message.get("headers", ()),
@@ -155,22 +165,30 @@ class _Edge:
 
         self._under_way += 1
         try:
-            if self._under_way > self._runtime.limits.concurrency:
+            if self._under_way > self.runtime.limits.concurrency:
                 raise Refused(503, "Overloaded", "too many requests at the same time", {"Retry-After": "1"})
-            await self._inner(scope, receive, sending)
+            await self._inner(scope, receiving, sending)
         except Exception as error:
             refused = _told(error, scope)
             if not seen["status"]:  # else the answer is on its way already
-                await error_answer(refused, number)(scope, receive, sending)
+                await error_answer(refused, number)(scope, receiving, sending)
         finally:
             self._under_way -= 1
             self._count(scope, seen["status"], time.perf_counter() - started)
             request_id.reset(token)
 
+    async def _discard_body(self, receive: Receive, seen: dict[str, Any]) -> None:
+        """Read what is left of the body: a connection closed on unread bytes loses the answer on its way back."""
+        size = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.runtime.limits.seconds):
+                while not seen["whole"] and size < _MOST_DISCARDED:
+                    size += len((await receive()).get("body", b""))
+
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         operation = scope.get("operation", "other")
-        self._runtime.metrics.requests.labels(operation, str(status)).inc()
-        self._runtime.metrics.seconds.labels(operation).observe(seconds)
+        self.runtime.metrics.requests.labels(operation, str(status)).inc()
+        self.runtime.metrics.seconds.labels(operation).observe(seconds)
         if _log.isEnabledFor(logging.INFO):
             _log.info(
                 "request",

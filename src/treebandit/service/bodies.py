@@ -17,6 +17,7 @@ DecisionId = Annotated[
 ArmName = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00-\\x1f\\x7f]+$")]
 BanditName = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", max_length=100)]
 Key = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
+SlotId = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
 Features = dict[str, Any]
 
 
@@ -30,7 +31,7 @@ class Arm(msgspec.Struct, forbid_unknown_fields=True):
 class Slot(msgspec.Struct, forbid_unknown_fields=True):
     """A place on a page that gets one arm; no arm is in two of them."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=128, pattern="^[^\\x00-\\x1f\\x7f#]+$")]
+    id: SlotId
     features: Features = {}
     excluded: list[ArmName] = []
     baseline: ArmName | None = None
@@ -126,7 +127,7 @@ class RewardRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """
 
     value: float | list[float]
-    slot: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    slot: SlotId | None = None
     key: Key | None = None
 
 
@@ -147,7 +148,7 @@ class RewardLine(msgspec.Struct, kw_only=True):
 
     id: DecisionId
     value: float | list[float]
-    slot: str | None = None
+    slot: SlotId | None = None
     key: Key | None = None
 
 
@@ -231,7 +232,8 @@ class ErasureAnswer(msgspec.Struct):
 
 
 class HealthAnswer(msgspec.Struct, omit_defaults=True):
-    """Whether it is ready, and what is missing where it is not."""
+    """Whether it is ready; what is missing where it is not. warnings: what is wrong while it decides all the same."""
 
     status: Literal["ok", "not ready"]
     missing: dict[str, str] = {}
+    warnings: dict[str, str] = {}

@@ -126,7 +126,7 @@ class _Calls:
 
     @staticmethod
     def _checked(response: httpx.Response) -> dict[str, Any] | None:
-        """The answer; None where it is worth another try; a ServiceError where the request is at fault."""
+        """The answer; None where another try may help; a ServiceError where the request is at fault."""
         if response.status_code in _AGAIN:
             return None
         try:

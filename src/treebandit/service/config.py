@@ -77,10 +77,29 @@ def build_agent(config: BanditConfig) -> Any:
     description: dict[str, Any] = {"class": "Bandit", **config.agent, "new_columns": True}
     if config.columns:
         description["columns"] = config.columns
-    agent = registry.build(description, kinds=("agent", "tree learner"), where="agent")
+    refuse_background(description)
+    try:
+        agent = registry.build(description, kinds=("agent", "tree learner"), where="agent")
+    except (ValueError, TypeError, OverflowError) as error:
+        # What a class says to arguments that it does not check itself, such as a seed below 0.
+        if isinstance(error, TreebanditError):
+            raise
+        raise ParameterError(f"the agent cannot be made: {error}; look at its arguments") from error
     if not hasattr(agent, "learn"):
         raise ParameterError(f"agent is a {type(agent).__name__}; name an agent, such as Bandit or LinUCB")
     return agent
+
+
+def refuse_background(description: Any) -> None:
+    """Refuse an agent whose choices depend on time: a replay of the log would not give the same model."""
+    parts = description.values() if isinstance(description, dict) else description
+    if isinstance(description, dict) and description.get("background"):
+        raise ParameterError(
+            "an agent with background=True; leave it out, as the service rebuilds in its learner's process"
+        )
+    for part in parts:
+        if isinstance(part, dict | list):
+            refuse_background(part)
 
 
 def changed(before: BanditConfig, patch: dict[str, Any]) -> BanditConfig:

@@ -82,7 +82,7 @@ class Dashboards:
 
     def _made(self, row: BanditRow, span: str) -> DashboardAnswer:
         counted = self._recent.look()
-        missing = dict(self._runtime.missing)
+        missing = {**self._runtime.missing, **self._runtime.warnings}
         # Where nobody has looked for long, what was refused may be long ago.
         refused = counted.refused if counted.seconds < _LONG_AGO else 0
         made = dashboard(self._runtime.store, row, SPANS[span], refused=refused, missing=missing)
@@ -109,8 +109,8 @@ def dashboard(
     )
     step = max(1, -(-(seen.until - seen.since) // _BUCKETS))
     cells = queries.cells(store, row, seen, step)
-    decisions, settled = sum(c.decisions for c in cells), sum(c.settled for c in cells)
-    awaiting = queries.awaiting(store, row, seen) if decisions > settled else 0
+    decisions, final = sum(c.decisions for c in cells), sum(c.final for c in cells)
+    awaiting = queries.awaiting(store, row, seen) if decisions > final else 0
     delays = queries.delays(store, row, seen)
     every = -(-max(decisions, 1) // _SAMPLE)
     config = row.config

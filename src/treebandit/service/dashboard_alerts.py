@@ -90,10 +90,10 @@ def _collapsed(cells: Sequence[Cell], buckets: int) -> Iterable[Alert]:
 
 
 def _parts(cells: Sequence[Cell], buckets: int) -> tuple[int, int]:
-    """The buckets that end the older half of all settled decisions, and begin their newest quarter."""
+    """The buckets that end the older half of all final decisions, and begin their newest quarter."""
     counts = [0] * buckets
     for each in cells:
-        counts[each.bucket] += each.settled
+        counts[each.bucket] += each.final
     upto = list(accumulate(counts))
     half = next((i for i, n in enumerate(upto) if 2 * n >= upto[-1]), 0) + 1
     quarter = next((i for i, n in enumerate(upto) if 4 * n >= 3 * upto[-1]), 0)
@@ -122,14 +122,14 @@ def _changed(changes: Iterable[Change]) -> Iterable[Alert]:
 
 
 def _first_ones(found: Iterable[Alert]) -> list[Alert]:
-    told = list(found)
-    if len(told) > _MOST:
-        kind, more = told[0].kind, len(told) - _MOST
+    alerts = list(found)
+    if len(alerts) > _MOST:
+        kind, more = alerts[0].kind, len(alerts) - _MOST
         return [
-            *told[:_MOST],
+            *alerts[:_MOST],
             Alert(kind, f"The same holds for {more:,} more.", "See the API for all of them."),
         ]
-    return told
+    return alerts
 
 
 def _floor(seen: Sequence[Seen], config: BanditConfig) -> Alert | None:

@@ -20,7 +20,7 @@ class Mean(msgspec.Struct):
 
 
 class Headline(msgspec.Struct):
-    """Whether the bandit earns more than its holdout. missing: rewards until that can be told, about."""
+    """Whether the bandit earns more than its holdout. missing: rewards until that is known, about."""
 
     verdict: Verdict
     title: str
@@ -98,7 +98,7 @@ class Alert(msgspec.Struct):
 
 
 class OtherPolicy(msgspec.Struct):
-    """What another policy would have earned per decision; why that cannot be told where there is no value."""
+    """What another policy would have earned per decision; why that is unknown where there is no value."""
 
     policy: str
     value: float | None = None
@@ -108,7 +108,7 @@ class OtherPolicy(msgspec.Struct):
 
 
 class OtherPolicies(msgspec.Struct):
-    """Off-policy estimates on the newest decisions whose rewards are settled. problem: why there are none."""
+    """Off-policy estimates on the newest decisions whose rewards are final. problem: why there are none."""
 
     decisions: int = 0
     policies: list[OtherPolicy] = []
@@ -126,7 +126,7 @@ class DashboardAnswer(msgspec.Struct, kw_only=True):
     """Everything that the dashboard shows of one bandit.
 
     since, until: the decisions that it is about; capped: older ones were left out. awaiting: decisions whose reward is
-    not settled yet.
+    not final yet.
     """
 
     name: str

@@ -21,7 +21,7 @@ def other_policies(store: Store, row: BanditRow, arms: list[str]) -> OtherPolici
     records, _ = export.records(store, row, after=after, limit=_DECISIONS, until=until)
     used = [each for each in records if "reward" in each]
     if not used:
-        return OtherPolicies(problem="not enough evidence: no reward is settled yet")
+        return OtherPolicies(problem="not enough evidence: no reward is final yet")
     try:
         return _estimated(used, arms[:_ARMS])
     except TreebanditError as error:
@@ -47,6 +47,6 @@ def _estimated(records: list[dict[str, object]], arms: list[str]) -> OtherPolici
         if each.refusal is not None or estimator not in each.estimates:
             lines.append(OtherPolicy(each.name, refusal=each.refusal or "not enough evidence"))
             continue
-        told = each.estimates[estimator].as_dict()
-        lines.append(OtherPolicy(each.name, told["value"], told["low"], told["high"]))
+        estimate = each.estimates[estimator].as_dict()
+        lines.append(OtherPolicy(each.name, estimate["value"], estimate["low"], estimate["high"]))
     return OtherPolicies(found.used, lines)

@@ -160,8 +160,8 @@ def _change(name: str, old: list[Any], new: list[Any]) -> Change | None:
     if not _differ(float(np.abs(shares_of[0] - shares_of[1]).sum() / 2), len(had), len(has)):
         return None
     most = int(np.abs(shares_of[0] - shares_of[1]).argmax())
-    told = [f"{values[most]} in {part[most]:.0%}" for part in shares_of]
-    return Change(name, "distribution", *told)
+    shown = [f"{values[most]} in {part[most]:.0%}" for part in shares_of]
+    return Change(name, "distribution", *shown)
 
 
 def _differ(distance: float, n: int, m: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import NamedTuple
 
 from treebandit.service.config import BanditConfig
@@ -41,10 +42,10 @@ class Sums(NamedTuple):
 
 
 def summed(cells: Iterable[Cell]) -> Sums:
-    """The settled rewards of some cells."""
+    """The final rewards of some cells."""
     chosen = list(cells)
     return Sums(
-        sum(each.settled for each in chosen),
+        sum(each.final for each in chosen),
         math.fsum(each.total for each in chosen),
         math.fsum(each.squares for each in chosen),
     )
@@ -114,18 +115,27 @@ def _missing(count: int, difference: float, error: float) -> int | None:
 
 
 def points(cells: Sequence[Cell], since: int, step: int, buckets: int) -> list[Point]:
-    """Mean rewards over time, in spans so long that most have enough rewards for an interval."""
-    sides = [sum(c.settled for c in cells if c.holdout is holdout) for holdout in (False, True)]
+    """Mean rewards over time, in spans so long that most have enough rewards for an interval.
+
+    A span with far fewer rewards than usual, as the newest one where most still wait, has no mean: it would leap.
+    """
+    sides = [sum(c.final for c in cells if c.holdout is holdout) for holdout in (False, True)]
     fewest = min((count for count in sides if count), default=0)
     wide = next(size for size in (1, 2, 3, 4, 6) if size == 6 or fewest * size >= LEAST * buckets)
     by: dict[tuple[int, bool], list[Cell]] = {}
     for each in cells:
         by.setdefault((each.bucket // wide, each.holdout), []).append(each)
-    found = []
-    for bucket in range(-(-buckets // wide)):
-        means = [mean(summed(by.get((bucket, holdout), ())), least=10) for holdout in (False, True)]
-        found.append(Point(iso(since + round((bucket + 0.5) * wide * step)), *means))
-    return found
+    spans = range(-(-buckets // wide))
+    lines = [_over_time([summed(by.get((span, holdout), ())) for span in spans]) for holdout in (False, True)]
+    return [
+        Point(iso(since + round((span + 0.5) * wide * step)), *means)
+        for span, means in zip(spans, zip(*lines, strict=True), strict=True)
+    ]
+
+
+def _over_time(spans: Sequence[Sums]) -> list[Mean]:
+    usual = median([each.size for each in spans if each.size] or [0])
+    return [mean(each, least=10) if 4 * each.size >= usual else Mean(each.size) for each in spans]
 
 
 def arm_lines(cells: Sequence[Cell], buckets: int) -> list[ArmLine]:

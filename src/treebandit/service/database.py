@@ -109,7 +109,10 @@ def open_database(url: str) -> Database:
 
 
 def shown_url(url: str) -> str:
-    """A URL for messages and logs: without password."""
+    """A URL for messages and logs: without password, be it before the host or among the options."""
+    url, _, options = url.partition("?")
     head, at, tail = url.rpartition("@")
     scheme, slashes, user = head.partition("://")
-    return f"{scheme}{slashes}{user.partition(':')[0]}{at}{tail}" if at else url
+    shown = f"{scheme}{slashes}{user.partition(':')[0]}{at}{tail}" if at else url
+    kept = [each for each in options.split("&") if each and "password" not in each.partition("=")[0].lower()]
+    return f"{shown}?{'&'.join(kept)}" if kept else shown

@@ -16,7 +16,7 @@ from treebandit.errors import InputError
 from treebandit.oracles import TopK, best_arm
 from treebandit.service.bodies import Arm, DecisionAnswer, DecisionRequest, Slot, SlotAnswer
 from treebandit.service.config import BanditConfig, build_agent
-from treebandit.service.entries import DecisionBody, NewDecision, Stored, decision_body
+from treebandit.service.entries import DecisionBody, NewDecision, NewEvent, Stored, decision_body, slot_id
 from treebandit.service.features import candidate_rows
 from treebandit.service.ids import IDS
 from treebandit.service.times import iso
@@ -46,18 +46,20 @@ class Policy:
     agent: Any
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def decide(self, request: DecisionRequest, random: np.random.Generator) -> list[NewDecision]:
-        """The entries of one decision: one, or one per slot. An InputError where it cannot be made."""
+    def decide(
+        self, request: DecisionRequest, random: np.random.Generator
+    ) -> Sequence[NewEvent | NewDecision]:
+        """The entries of one decision: one, or an event and one per slot. An InputError where it cannot be made."""
         _check_names(request)
         event = request.id or IDS.new()
         subject = None if request.subject is None else hashed(request.subject)
         holdout = self._is_holdout(subject or event)
         offer = _Offer(request)
-        with self.lock:
-            if request.slots is None:
-                body = self._body(offer, request.choose, request.baseline, request, holdout, random)
-                return [self._entry(event, body, request, holdout, subject)]
-            return self._slots(event, offer, request, holdout, subject, random)
+        if request.slots is None:
+            body = self._body(offer, request.choose, request.baseline, request, holdout, random)
+            return [self._entry(event, body, request, holdout, subject)]
+        decisions = self._slots(event, offer, request, holdout, subject, random)
+        return [NewEvent(event, [slot.id for slot in request.slots], subject), *decisions]
 
     def _slots(
         self,
@@ -70,14 +72,14 @@ class Policy:
     ) -> list[NewDecision]:
         """One slot after the other, each from the arms that are left: its probability is given the slots before."""
         assert request.slots is not None
-        names, taken, entries = [slot.id for slot in request.slots], set[str](), []
+        taken, entries = set[str](), []
         for slot in request.slots:
             rest = offer.without(taken | set(slot.excluded)).with_features(slot)
             if not rest.arms:
                 raise InputError(f"no arm is left for slot {slot.id!r}; offer more arms, or exclude fewer")
             baseline = slot.baseline if slot.baseline in rest.arms else None
             body = self._body(rest, 1, baseline, request, holdout, random)
-            body.slot, body.slots, body.excluded = slot.id, names, list(request.excluded)
+            body.slot, body.excluded = slot.id, list(request.excluded)
             taken.add(body.arms[body.chosen[0]])
             entries.append(self._entry(slot_id(event, slot.id), body, request, holdout, subject))
         return entries
@@ -139,18 +141,21 @@ class Policy:
             return _baseline(body, count)
         if policy.startswith("arm:") and arm in body.arms and count == 1:
             return _only(body.arms.index(arm), len(body.arms), policy)
-        return _uniform(len(body.arms), count, random)
+        with self.lock:
+            return _uniform(len(body.arms), count, random)
 
     def _agents_choice(self, body: DecisionBody, count: int) -> Choice:
         rows, arms = candidate_rows(body)
-        decision = self.agent.decide(
-            rows,
-            arms,
-            oracle=best_arm if count == 1 else TopK(count),
-            draws=self.config.draws,
-            floor=self.config.floor,
-            id="-",
-        )
+        # Large requests are decided on threads of their own, so that others need not wait for all of their slots.
+        with self.lock:
+            decision = self.agent.decide(
+                rows,
+                arms,
+                oracle=best_arm if count == 1 else TopK(count),
+                draws=self.config.draws,
+                floor=self.config.floor,
+                id="-",
+            )
         return Choice(
             decision.rows.tolist(), float(decision.probability), decision.probabilities.tolist(), "agent"
         )
@@ -206,23 +211,23 @@ class _Offer:
 
 
 def answer(event: str, stored: Sequence[Stored]) -> DecisionAnswer:
-    """What the caller is told: always what is stored, so that a repeated request has the same answer."""
+    """What the caller gets: always what is stored, so that a repeated request has the same answer."""
     bodies = [decision_body(each.body) for each in stored]
     first = stored[0]
-    told = DecisionAnswer(
+    reply = DecisionAnswer(
         id=event, version=first.version, holdout=first.holdout, repeated=first.repeated, time=iso(first.time)
     )
     if bodies[0].slot is not None:
-        told.slots = [
+        reply.slots = [
             SlotAnswer(body.slot or "", body.arms[body.chosen[0]], body.probability, _marginals(body))
             for body in bodies
         ]
-        return told
+        return reply
     body = bodies[0]
     arms = [body.arms[row] for row in body.chosen]
-    told.arm, told.arms = arms[0], arms
-    told.probability, told.probabilities = body.probability, _marginals(body)
-    return told
+    reply.arm, reply.arms = arms[0], arms
+    reply.probability, reply.probabilities = body.probability, _marginals(body)
+    return reply
 
 
 def fresh_policy(bandit: int, name: str, config: BanditConfig, revision: int) -> Policy:
@@ -234,11 +239,6 @@ def own_stream(agent: Any) -> Any:
     """The agent with a random stream of this process: replicas must not draw the same numbers."""
     agent._random = np.random.default_rng()
     return agent
-
-
-def slot_id(event: str, slot: str) -> str:
-    """What a slot's decision is called in the log."""
-    return f"{event}#{slot}"
 
 
 def hashed(subject: str) -> str:

@@ -87,12 +87,12 @@ async def _visit(http: httpx.AsyncClient, shop: Shop) -> None:
         answer = await http.post(f"{_ROOT}/decisions", json={"context": visitor, "arms": list(ARMS)})
         if answer.status_code != 200:
             return
-        told = answer.json()
-        bought = shop.random.random() < shop.chance(visitor, told["arm"])
-        # Most buy soon, some late, and some too late; those who do not buy are not heard of again.
+        decision = answer.json()
+        bought = shop.random.random() < shop.chance(visitor, decision["arm"])
+        # Most buy soon, some late, and some too late; those who do not buy never answer.
         await asyncio.sleep(shop.random.expovariate(1.0 / 4.0))
         if bought:
-            await http.post(f"{_ROOT}/decisions/{told['id']}/reward", json={"value": 1.0})
+            await http.post(f"{_ROOT}/decisions/{decision['id']}/reward", json={"value": 1.0})
     except httpx.TransportError as error:
         _log.debug("a visitor left: %s", error)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 Kind = Literal[
-    "config", "decision", "reward", "activation", "close", "publish", "upload", "rollback", "erasure"
+    "config", "event", "decision", "reward", "activation", "close", "publish", "upload", "rollback", "erasure"
 ]
 #: What becomes of a reward: counts; its key (or, under `first`, its decision) was there before; another was first;
 #: its decision is not known yet; it came after the wait; its decision was erased.
@@ -30,8 +30,6 @@ class DecisionBody(msgspec.Struct, omit_defaults=True):
     #: What the agent would have chosen where it did not decide.
     shadow: list[str] | None = None
     slot: str | None = None
-    #: All slots of the event that this one belongs to, in order.
-    slots: list[str] | None = None
     several: bool = False
     aggregation: str = "first"
 
@@ -52,6 +50,14 @@ class NewDecision(NamedTuple):
     version: int
     holdout: bool
     wait: int | None
+    subject: str | None = None
+
+
+class NewEvent(NamedTuple):
+    """Stands before the decisions of its slots, so that its id is taken; `slots` are their names, in order."""
+
+    id: str
+    slots: list[str]
     subject: str | None = None
 
 
@@ -79,7 +85,7 @@ class NewEntry(NamedTuple):
     body: bytes
 
 
-New = NewDecision | NewReward | NewActivation | NewEntry
+New = NewEvent | NewDecision | NewReward | NewActivation | NewEntry
 
 
 class Entry(NamedTuple):
@@ -100,7 +106,8 @@ class Entry(NamedTuple):
 class Stored(NamedTuple):
     """What an append answers: where it stands, and whether it was there before.
 
-    body: of the decision that was stored under this id first. status: of a reward or an activation.
+    body: of the decision or event that was stored under this id first. status: of a reward or an activation; `event`
+    for an event.
     """
 
     place: int
@@ -113,12 +120,23 @@ class Stored(NamedTuple):
 
 
 _decode_decision = msgspec.json.Decoder(DecisionBody).decode
+_decode_slots = msgspec.json.Decoder(list[str]).decode
 _decode_reward = msgspec.json.Decoder(RewardBody).decode
 
 
 def decision_body(body: bytes) -> DecisionBody:
     """A decision read back."""
     return _decode_decision(body)
+
+
+def slot_names(body: bytes) -> list[str]:
+    """The slots of an event read back."""
+    return _decode_slots(body)
+
+
+def slot_id(event: str, slot: str) -> str:
+    """What a slot's decision is called in the log; an event's id has no `#`."""
+    return f"{event}#{slot}"
 
 
 def reward_body(body: bytes) -> RewardBody:

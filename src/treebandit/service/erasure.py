@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from treebandit.service.database import Connection
-from treebandit.service.entries import NewEntry
+from treebandit.service.entries import NewEntry, slot_id, slot_names
 from treebandit.service.log import Group, append, in_chunks
 from treebandit.service.models import Erased
 from treebandit.service.store import BanditRow, Store
 
 #: The retention is kept to within this share of it, so that models are not made anew all the time.
 _SLACK = 0.05
+_FOUND = "SELECT kind, decision, body FROM entries WHERE bandit = ? AND kind IN ('decision', 'event')"
 
 
 def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | None = None) -> int:
@@ -24,23 +25,19 @@ def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | 
     """
 
     def work(connection: Connection) -> int:
-        found = [
-            row[0]
-            for row in in_chunks(
-                connection,
-                "SELECT decision FROM entries WHERE bandit = ? AND kind = 'decision' AND decision IN ({marks})",
-                bandit,
-                sorted(set(ids)),
-            )
-        ]
+        rows = in_chunks(connection, f"{_FOUND} AND decision IN ({{marks}})", bandit, sorted(set(ids)))
         if subject is not None:
-            found += [
-                row[0]
-                for row in connection.rows(
-                    "SELECT decision FROM entries WHERE bandit = ? AND subject = ?", (bandit, subject)
-                )
-            ]
-        found = sorted(set(found))
+            rows += connection.rows(f"{_FOUND} AND subject = ?", (bandit, subject))
+        # An event's slots are decisions with ids of their own.
+        slots = [
+            slot_id(event, slot)
+            for kind, event, body in rows
+            if kind == "event" and body
+            for slot in slot_names(bytes(body))
+        ]
+        rows += in_chunks(connection, f"{_FOUND} AND decision IN ({{marks}})", bandit, slots)
+        found = sorted({row[1] for row in rows})
+        count = len({row[1] for row in rows if row[0] == "decision"})
         if found:
             in_chunks(
                 connection,
@@ -49,8 +46,8 @@ def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | 
                 bandit,
                 found,
             )
-            _log(store, connection, bandit, Erased(len(found)))
-        return len(found)
+            _log(store, connection, bandit, Erased(count))
+        return count
 
     return int(store.write(work))
 
@@ -81,7 +78,8 @@ def purge(store: Store, row: BanditRow) -> int:
         )[0][0]
         connection.rows(f"DELETE {gone}", (row.id, row.id, before))
         connection.rows(
-            "DELETE FROM entries WHERE bandit = ? AND kind = 'reward' AND time < ?", (row.id, before)
+            "DELETE FROM entries WHERE bandit = ? AND kind IN ('reward', 'event') AND time < ?",
+            (row.id, before),
         )
         connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (before, row.id))
         _log(store, connection, row.id, Erased(count, before))

@@ -67,7 +67,7 @@ def error_answer(refused: Refused, request_id: str) -> Response:
 
 
 def refusal(error: BaseException) -> Refused | None:
-    """What the caller is told of an error; None where it is a fault of ours."""
+    """The answer to the caller for an error; None where it is a fault of ours."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, StoreError):

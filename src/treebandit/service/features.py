@@ -1,4 +1,4 @@
-"""Features of a request as rows that an agent takes: the one place where the service meets the library's columns."""
+"""Features of a request as rows that an agent takes: the one place where the service uses the library's columns."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def check_size(asked: DecisionRequest, limits: Limits) -> None:
     """Refuse more arms or features than are allowed, before they cost anything."""
     if len(asked.arms) > limits.candidates:
         raise InputError(f"{len(asked.arms)} arms; offer at most {limits.candidates}")
+    if len(asked.slots or ()) > limits.slots:
+        raise InputError(f"{len(asked.slots or ())} slots; ask for at most {limits.slots}")
     own = [each.features for each in asked.arms if isinstance(each, Arm)]
     slots = [each.features for each in asked.slots or ()]
     for features in (asked.context, *own, *slots):

@@ -204,8 +204,8 @@ class Fold:
         self.agent, self.offset, self.rows = anew.agent, anew.offset, anew.rows
         self.skipped, self._offered = anew.skipped, anew._offered
 
-    def _publish(self, entry: Entry, about: _About) -> None:
-        """Tells deciders; changes nothing here."""
+    def _nothing(self, entry: Entry, about: _About) -> None:
+        """Tells others; changes nothing here."""
 
 
 _STEPS: dict[str, Callable[[Fold, Entry, _About], None]] = {
@@ -217,7 +217,8 @@ _STEPS: dict[str, Callable[[Fold, Entry, _About], None]] = {
     "upload": Fold._upload,
     "rollback": Fold._rollback,
     "erasure": Fold._erasure,
-    "publish": Fold._publish,
+    "publish": Fold._nothing,
+    "event": Fold._nothing,
 }
 
 

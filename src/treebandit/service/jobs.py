@@ -96,7 +96,7 @@ class Jobs:
         return number
 
     def stop(self) -> None:
-        """End what runs; it is told as failed."""
+        """End what runs; it counts as failed."""
         for task in self._tasks:
             task.cancel()
 
@@ -152,13 +152,13 @@ def _answer(row: tuple[Any, ...], now: int, *, whole: bool) -> JobAnswer:
     number, state, created, finished, request, data = row
     if state == "running" and now - created > _LOST_AFTER:
         state = "lost"
-    told = JobAnswer(number, state, iso(created), msgspec.json.decode(bytes(request)))
+    reply = JobAnswer(number, state, iso(created), msgspec.json.decode(bytes(request)))
     if finished is not None:
-        told.finished = iso(finished)
+        reply.finished = iso(finished)
         result = msgspec.json.decode(bytes(data))
-        told.reason = result.get("reason") if state == "failed" else None
-        told.result = result if whole and state == "done" else None
-    return told
+        reply.reason = result.get("reason") if state == "failed" else None
+        reply.result = result if whole and state == "done" else None
+    return reply
 
 
 def _check_policy(policy: str, row: BanditRow) -> None:

@@ -60,7 +60,7 @@ class KeyRing:
     def add(
         self, name: str, roles: Sequence[str], *, bandit: str | None = None, secret: str | None = None
     ) -> str:
-        """Make a key; its secret, which is told only now."""
+        """Make a key; its secret, which is shown only now."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
             raise ParameterError(f"the key's name {name!r}; use letters, digits, '.', '_' and '-'")
         if wrong := [role for role in roles if role not in ROLES]:

@@ -90,7 +90,7 @@ class BanditLearner:
         self._next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, took / _CHECKPOINT_SHARE)
 
     def _watch_rebuilds(self) -> None:
-        """A rebuild is worth telling deciders at once."""
+        """Deciders get a rebuild at once."""
         total = self._total_rebuild_seconds()
         if total != self._rebuild_seconds:
             self._rebuilds += 1
@@ -121,7 +121,7 @@ class Learner:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self.run, name="learner", daemon=True)
         #: What went wrong last, for the health page; empty while all is well.
-        self.trouble: dict[str, str] = {}
+        self.failures: dict[str, str] = {}
 
     def start(self) -> None:
         """Learn on a thread of this process."""
@@ -148,7 +148,7 @@ class Learner:
         while not self._stopped.is_set():
             try:
                 more = self._round()
-                self.trouble.pop("store", None)
+                self.failures.pop("store", None)
             except Exception as error:
                 self._lose(error)
                 more = False
@@ -172,13 +172,13 @@ class Learner:
                 continue
             try:
                 more = self._step(row) or more
-                self.trouble.pop(row.name, None)
+                self.failures.pop(row.name, None)
             except Exception as error:
                 if isinstance(error, (StoreError, *self._store.database.unavailable)):
                     raise
                 # A fault of one bandit must not stop the others; its state is read anew from the log.
                 self._learners.pop(row.id, None)
-                self.trouble[row.name] = f"{type(error).__name__}: {error}"
+                self.failures[row.name] = f"{type(error).__name__}: {error}"
                 _log.exception("learning failed", extra={"bandit": row.name})
         return more
 
@@ -196,7 +196,7 @@ class Learner:
 
     def _lose(self, error: Exception) -> None:
         """The store is gone, and with it the right to learn: all is read anew once it is back."""
-        self.trouble["store"] = str(error)
+        self.failures["store"] = str(error)
         self._learners.clear()
         session, self._session = self._session, None
         if session is not None:

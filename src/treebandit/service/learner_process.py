@@ -35,7 +35,7 @@ class LearnerProcess:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="learner watch", daemon=True)
         self._woken = 0.0
-        self.trouble: dict[str, str] = {}
+        self.failures: dict[str, str] = {}
         self.places: dict[str, int] = {}
 
     def start(self) -> None:
@@ -48,7 +48,7 @@ class LearnerProcess:
         return None if self._child is None else self._child.pid
 
     def wake(self) -> None:
-        """The log has grown; told at most a hundred times a second."""
+        """The log has grown; notified at most a hundred times a second."""
         now = time.monotonic()
         child = self._child
         if child is not None and child.stdin is not None and now - self._woken > 0.01:
@@ -76,10 +76,10 @@ class LearnerProcess:
             try:
                 self._run()
             except OSError as error:
-                self.trouble["process"] = f"cannot be started: {error}"
+                self.failures["process"] = f"cannot be started: {error}"
             if self._stopped.is_set():
                 return
-            self.trouble["process"] = "the learner's process has ended, and is started again"
+            self.failures["process"] = "the learner's process has ended, and is started again"
             _log.warning("the learner's process has ended, and is started again")
             # One that dies at once is not started again at once.
             pause = 0.1 if time.monotonic() - started > 5.0 else min(2 * pause, _LONGEST_PAUSE)
@@ -104,7 +104,7 @@ class LearnerProcess:
         child.wait()
 
     def _told(self, what: dict[str, Any]) -> None:
-        self.places, self.trouble = what["places"], what["trouble"]
+        self.places, self.failures = what["places"], what["failures"]
         if what["published"]:
             self._published()
 
@@ -146,12 +146,12 @@ def main() -> None:
         while not ended.is_set():
             new = published.wait(1.0)
             published.clear()
-            _tell(learner.places, learner.trouble, new)
+            _tell(learner.places, learner.failures, new)
         learner.stop()
         store.close()
     logging.getLogger("treebandit.learner").debug("the learner of %s ends", shown_url(url))
 
 
-def _tell(places: dict[str, int], trouble: dict[str, str], published: bool) -> None:
+def _tell(places: dict[str, int], failures: dict[str, str], published: bool) -> None:
     with contextlib.suppress(OSError):
-        print(json.dumps({"places": places, "trouble": trouble, "published": published}), flush=True)
+        print(json.dumps({"places": places, "failures": failures, "published": published}), flush=True)

@@ -6,8 +6,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from treebandit.service.database import Connection, Row, StoreClock
-from treebandit.service.entries import New, NewActivation, NewDecision, NewEntry, NewReward, Stored
+from treebandit.service.entries import (
+    New,
+    NewActivation,
+    NewDecision,
+    NewEntry,
+    NewEvent,
+    NewReward,
+    Stored,
+)
 
 _COLUMNS = (
     "bandit, place, time, kind, decision, reward_key, due, t, value, arm, probability, version, holdout, "
@@ -28,9 +38,10 @@ class Group(NamedTuple):
 class _Known(NamedTuple):
     """What the log holds about one decision id."""
 
-    decision: Row | None
-    activation: int | None
     rewards: dict[str, int]
+    decision: Row | None = None
+    event: Row | None = None
+    activation: int | None = None
 
 
 class _Batch:
@@ -43,15 +54,17 @@ class _Batch:
         self.rows: list[Row] = []
 
     def add_all(self, entries: Sequence[New]) -> list[Stored]:
-        """Slots of one event are stored together: where the first was there before, the event was."""
+        """An event and its slots are stored together: where the id was there before, nothing is."""
         answers = [self.add(entry) for entry in entries[:1]]
-        if answers and answers[0].repeated and isinstance(entries[0], NewDecision):
+        if answers and answers[0].repeated and isinstance(entries[0], NewEvent):
             return answers
         return answers + [self.add(entry) for entry in entries[1:]]
 
     def add(self, entry: New) -> Stored:
         if isinstance(entry, NewDecision):
             return self._decision(entry)
+        if isinstance(entry, NewEvent):
+            return self._event(entry)
         if isinstance(entry, NewReward):
             return self._reward(entry)
         if isinstance(entry, NewActivation):
@@ -78,13 +91,30 @@ class _Batch:
         return Stored(self.place, self.time)
 
     def _about(self, decision: str) -> _Known:
-        return self.known.setdefault(decision, _Known(None, None, {}))
+        return self.known.setdefault(decision, _Known({}))
 
-    def _decision(self, new: NewDecision) -> Stored:
-        known = self._about(new.id)
+    def _stored_before(self, decision: str) -> Stored | None:
+        """The decision or event that has this id already."""
+        known = self._about(decision)
         if known.decision is not None:
             place, time, _, body, version, holdout = known.decision
             return Stored(place, time, True, bytes(body), version or 0, bool(holdout))
+        if known.event is not None:
+            place, time, body = known.event
+            return Stored(place, time, True, bytes(body), status="event")
+        return None
+
+    def _event(self, new: NewEvent) -> Stored:
+        if before := self._stored_before(new.id):
+            return before
+        body = msgspec.json.encode(new.slots)
+        stored = self._store("event", decision=new.id, reward_key="", subject=new.subject, body=body)
+        self.known[new.id] = self._about(new.id)._replace(event=(stored.place, stored.time, body))
+        return stored._replace(body=body, status="event")
+
+    def _decision(self, new: NewDecision) -> Stored:
+        if before := self._stored_before(new.id):
+            return before
         self.decisions += 1
         due = None if new.wait is None else self.time + new.wait
         stored = self._store(
@@ -101,7 +131,7 @@ class _Batch:
             body=new.body,
         )
         kept = (stored.place, stored.time, due, new.body, new.version, new.holdout)
-        self.known[new.id] = known._replace(decision=kept)
+        self.known[new.id] = self._about(new.id)._replace(decision=kept)
         return stored._replace(body=new.body, version=new.version, holdout=new.holdout)
 
     def _reward(self, new: NewReward) -> Stored:
@@ -179,14 +209,16 @@ def _about_decisions(connection: Connection, bandit: int, entries: Sequence[New]
     for rows in in_chunks(
         connection,
         "SELECT kind, decision, reward_key, place, time, due, version, holdout, "
-        "CASE WHEN kind = 'decision' THEN body END FROM entries WHERE bandit = ? AND decision IN ({marks})",
+        "CASE WHEN kind IN ('decision', 'event') THEN body END FROM entries WHERE bandit = ? AND decision IN ({marks})",
         bandit,
         sorted(filter(None, ids)),
     ):
         kind, decision, key, place, time, due, version, holdout, body = rows
-        about = known.setdefault(decision, _Known(None, None, {}))
+        about = known.setdefault(decision, _Known({}))
         if kind == "decision":
             known[decision] = about._replace(decision=(place, time, due, body, version, holdout))
+        elif kind == "event":
+            known[decision] = about._replace(event=(place, time, body))
         elif kind == "activation":
             known[decision] = about._replace(activation=due)
         else:
@@ -195,7 +227,7 @@ def _about_decisions(connection: Connection, bandit: int, entries: Sequence[New]
 
 
 def _id_of(entry: New) -> str | None:
-    if isinstance(entry, NewDecision):
+    if isinstance(entry, NewDecision | NewEvent):
         return entry.id
     return None if isinstance(entry, NewEntry) else entry.decision
 

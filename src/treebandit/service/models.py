@@ -9,8 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from treebandit import saving
-from treebandit.errors import StoreError
+from treebandit import registry, saving
+from treebandit.agents.base import BaseAgent
+from treebandit.errors import SavedFileError, StoreError
+from treebandit.service.config import refuse_background
 from treebandit.service.database import Connection, transaction
 from treebandit.service.entries import NewEntry, Stored
 from treebandit.service.log import Group, append
@@ -131,6 +133,14 @@ def close_waits(store: Store, connection: Connection, bandit: int) -> bool:
 def upload(store: Store, bandit: int, data: bytes) -> Stored:
     """Log a model from outside; the learner goes on from it."""
     agent = loaded(data)
+    if not isinstance(agent, BaseAgent):
+        raise SavedFileError(f"the model is a {type(agent).__name__}; upload an agent")
+    if agent._decide_only:
+        raise SavedFileError(
+            "the model has no history, so that it can decide but not learn; download one with history=true"
+        )
+
+    refuse_background(registry.describe(agent))
 
     def work(connection: Connection) -> Stored:
         _locked(store, connection, bandit, "id")

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
 from treebandit.errors import InputError
 from treebandit.service.access import authorised
 from treebandit.service.api_decisions import activated, decided, rewarded
-from treebandit.service.bodies import Arm, ArmName, DecisionAnswer, DecisionRequest, RewardLine, Slot
+from treebandit.service.bodies import Arm, ArmName, DecisionAnswer, DecisionRequest, RewardLine, Slot, SlotId
 from treebandit.service.config import BanditConfig, changed, checked
 from treebandit.service.deciding import Policy
 from treebandit.service.exchange import (
@@ -25,6 +25,7 @@ from treebandit.service.exchange import (
     json_answer,
     no_bandit,
     read,
+    refusal,
     runtime,
 )
 from treebandit.service.personalizer_settings import patched, shown
@@ -36,6 +37,7 @@ from treebandit.service.times import iso
 #: The bandit behind the paths that name none.
 DEFAULT = "personalizer"
 
+_LONGEST_ID = 256
 _VERSIONS = ("2022-09-01-preview",)
 _VERSIONED = re.compile(r"v1\.[01](-preview(\.[0-9]+)?)?")
 
@@ -60,7 +62,7 @@ class RankRequest(msgspec.Struct, kw_only=True, rename="camel"):
 class SlotRequest(msgspec.Struct, kw_only=True, rename="camel"):
     """A slot."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=128)]
+    id: SlotId
     baseline_action: str | None = None
     features: list[dict[str, Any]] | dict[str, Any] | None = None
     excluded_actions: list[str] | None = None
@@ -85,7 +87,7 @@ class RewardValue(msgspec.Struct):
 class SlotReward(msgspec.Struct, rename="camel"):
     """The reward of a slot."""
 
-    slot_id: Annotated[str, Meta(min_length=1, max_length=128)]
+    slot_id: SlotId
     value: float
 
 
@@ -98,13 +100,14 @@ class SlotRewards(msgspec.Struct):
 async def rank(request: Request, policy: Policy) -> Response:
     """One action."""
     asked = await body(request, RankRequest)
-    with _code("InvalidRankRequest"):
-        told = await decided(runtime(request), policy, _decision(asked))
+    reply = await decided(runtime(request), policy, _decision(asked))
+    if reply.arm is UNSET:
+        raise InputError(f"the eventId {asked.event_id!r} was ranked with slots; rank with another one")
     return json_answer(
         {
-            "eventId": told.id,
-            "ranking": _ranking([action.id for action in asked.actions], told),
-            "rewardActionId": told.arm,
+            "eventId": asked.event_id or reply.id,
+            "ranking": _ranking([action.id for action in asked.actions], reply),
+            "rewardActionId": reply.arm,
         },
         201,
     )
@@ -128,18 +131,18 @@ async def multi_slot_rank(request: Request, policy: Policy) -> Response:
         event_id=asked.event_id,
         defer_activation=asked.defer_activation,
     )
-    with _code("InvalidRankRequest"):
-        told = await decided(runtime(request), policy, _decision(wanted, slots))
-    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in told.slots]  # type: ignore[union-attr]
-    return json_answer({"eventId": told.id, "slots": chosen}, 201)
+    reply = await decided(runtime(request), policy, _decision(wanted, slots))
+    if reply.slots is UNSET:
+        raise InputError(f"the eventId {asked.event_id!r} was ranked without slots; rank with another one")
+    chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in reply.slots]
+    return json_answer({"eventId": asked.event_id or reply.id, "slots": chosen}, 201)
 
 
 async def reward(request: Request, policy: Policy) -> Response:
     """What an event earned."""
     given = await body(request, RewardValue)
     event = str(request.scope["event"])
-    with _code("InvalidRewardRequest"):
-        await rewarded(runtime(request), policy, RewardLine(id=event, value=given.value))
+    await rewarded(runtime(request), policy, RewardLine(id=event, value=given.value))
     return Response(status_code=204)
 
 
@@ -147,11 +150,8 @@ async def multi_slot_reward(request: Request, policy: Policy) -> Response:
     """What slots of an event earned."""
     given = await body(request, SlotRewards)
     event = str(request.scope["event"])
-    with _code("InvalidRewardRequest"):
-        for each in given.reward:
-            await rewarded(
-                runtime(request), policy, RewardLine(id=event, value=each.value, slot=each.slot_id)
-            )
+    for each in given.reward:
+        await rewarded(runtime(request), policy, RewardLine(id=event, value=each.value, slot=each.slot_id))
     return Response(status_code=204)
 
 
@@ -159,31 +159,36 @@ async def activate(request: Request, policy: Policy) -> Response:
     """An event was used."""
     event = str(request.scope["event"])
     if not await activated(runtime(request), policy, event):
-        raise Refused(404, "EventNotFound", f"there is no event {event[:100]!r} to activate; rank first")
+        raise Refused(
+            404, "InvalidEventIdToActivate", f"there is no event {event[:100]!r} to activate; rank first"
+        )
     return Response(status_code=204)
 
 
 async def get_configuration(request: Request, policy: Policy) -> Response:
     """The settings in Personalizer's words."""
-    row = await _row(request, policy)
-    return json_answer(shown(row))
+    return json_answer(await _shown(request, await _row(request, policy)))
 
 
 async def put_configuration(request: Request, policy: Policy) -> Response:
     """Change them."""
     given = decoded(await read(request, runtime(request).limits.body), dict[str, Any])
-    with _code("InvalidServiceConfiguration"):
-        patch = patched(given)
+    patch = patched(given)
 
-        def change(before: BanditConfig | None) -> BanditConfig:
-            if before is None:
-                raise no_bandit(policy.name)
-            kept = {**before.personalizer, **patch["personalizer"]}
-            return changed(before, {**patch, "personalizer": kept})
+    def change(before: BanditConfig | None) -> BanditConfig:
+        if before is None:
+            raise no_bandit(policy.name)
+        kept = {**before.personalizer, **patch["personalizer"]}
+        return changed(before, {**patch, "personalizer": kept})
 
-        row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, policy.name, change)
+    row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, policy.name, change)
     await runtime(request).refresh()
-    return json_answer(shown(row))
+    return json_answer(await _shown(request, row))
+
+
+async def _shown(request: Request, row: BanditRow) -> dict[str, Any]:
+    edited = await asyncio.to_thread(runtime(request).store.last_entry, row.id, ["config"], row.place)
+    return shown(row.config, row.created if edited is None else edited.time)
 
 
 async def model_properties(request: Request, policy: Policy) -> Response:
@@ -214,18 +219,21 @@ async def log_properties(request: Request, policy: Policy) -> Response:
 
 
 _Call = Callable[[Request, Policy], Awaitable[Response]]
-_CALLS: dict[tuple[str, str], tuple[str, _Call]] = {
-    ("POST", "rank"): ("decide", rank),
-    ("POST", "multislot/rank"): ("decide", multi_slot_rank),
-    ("POST", "events/*/reward"): ("reward", reward),
-    ("POST", "events/*/activate"): ("reward", activate),
-    ("POST", "multislot/events/*/reward"): ("reward", multi_slot_reward),
-    ("POST", "multislot/events/*/activate"): ("reward", activate),
-    ("GET", "configurations/service"): ("read", get_configuration),
-    ("PUT", "configurations/service"): ("admin", put_configuration),
-    ("GET", "model/properties"): ("read", model_properties),
-    ("GET", "logs/properties"): ("read", log_properties),
+#: Method and path -> the role it needs, what does it, and the code of an error in what was sent.
+_CALLS: dict[tuple[str, str], tuple[str, _Call, str]] = {
+    ("POST", "rank"): ("decide", rank, "InvalidRankRequest"),
+    ("POST", "multislot/rank"): ("decide", multi_slot_rank, "InvalidRankRequest"),
+    ("POST", "events/*/reward"): ("reward", reward, "InvalidRewardRequest"),
+    ("POST", "events/*/activate"): ("reward", activate, "InvalidEventIdToActivate"),
+    ("POST", "multislot/events/*/reward"): ("reward", multi_slot_reward, "InvalidRewardRequest"),
+    ("POST", "multislot/events/*/activate"): ("reward", activate, "InvalidEventIdToActivate"),
+    ("GET", "configurations/service"): ("read", get_configuration, "BadRequest"),
+    ("PUT", "configurations/service"): ("admin", put_configuration, "InvalidServiceConfiguration"),
+    ("GET", "model/properties"): ("read", model_properties, "BadRequest"),
+    ("GET", "logs/properties"): ("read", log_properties, "BadRequest"),
 }
+#: Our codes in Personalizer's words; others are the same or have no match.
+_CODES = {"TooLarge": "PayloadSizeExceeded", "BanditNotFound": "ResourceNotFound"}
 _INSTEAD = {
     "evaluations": "POST /v1/bandits/NAME/evaluations estimates what other policies would have earned",
     "configurations/policy": "the agent is set when the bandit is made: PUT /v1/bandits/NAME",
@@ -237,22 +245,28 @@ _INSTEAD = {
 
 
 async def call(request: Request) -> Response:
-    """One call of Personalizer's API, whichever version it is of."""
-    path = _without_version(request)
-    found, event = _found(request.method, path)
-    if found is None:
-        instead = next((says for start, says in _INSTEAD.items() if path.startswith(start)), "see /docs")
-        raise Refused(
-            501,
-            "NotImplemented",
-            f"treebandit does not offer {request.method} {path[:100]!r}; instead: {instead}",
-        )
-    role, handler = found
-    key = authorised(runtime(request), request, role, request.path_params.get("name"))
-    request.scope["event"] = event
-    request.scope["operation"] = f"personalizer {handler.__name__}"
-    name = str(request.path_params.get("name") or key.bandit or DEFAULT)
-    return await handler(request, await _policy(runtime(request), name))
+    """One call of Personalizer's API, whichever version it is of; errors have its codes, also in a header."""
+    code = "BadRequest"
+    try:
+        path = _without_version(request)
+        found, event = _found(request.method, path)
+        if found is None:
+            instead = next((says for start, says in _INSTEAD.items() if path.startswith(start)), "see /docs")
+            says = f"treebandit does not offer {request.method} {path[:100]!r}; instead: {instead}"
+            raise Refused(501, "NotImplemented", says)
+        role, handler, code = found
+        key = authorised(runtime(request), request, role, request.path_params.get("name"))
+        request.scope["event"] = escaped(event)
+        request.scope["operation"] = f"personalizer {handler.__name__}"
+        name = str(request.path_params.get("name") or key.bandit or DEFAULT)
+        return await handler(request, await _policy(runtime(request), name))
+    except Exception as error:
+        refused = refusal(error)
+        if refused is None:
+            raise
+        known = code if refused.code == "InvalidRequest" else _CODES.get(refused.code, refused.code)
+        headers = {**refused.headers, "x-ms-error-code": known}
+        raise Refused(refused.status, known, refused.message, headers) from error
 
 
 async def _policy(service: Runtime, name: str) -> Policy:
@@ -260,7 +274,7 @@ async def _policy(service: Runtime, name: str) -> Policy:
     policy = await service.policy(name)
     if policy is None and name == DEFAULT:
         await asyncio.to_thread(
-            service.store.put_bandit, name, lambda before: before or checked(BanditConfig(aggregation="sum"))
+            service.store.put_bandit, name, lambda before: before or checked(BanditConfig())
         )
         await service.refresh()
         policy = await service.policy(name)
@@ -284,7 +298,7 @@ def _without_version(request: Request) -> str:
     return path
 
 
-def _found(method: str, path: str) -> tuple[tuple[str, _Call] | None, str]:
+def _found(method: str, path: str) -> tuple[tuple[str, _Call, str] | None, str]:
     for (known, pattern), what in _CALLS.items():
         match = re.fullmatch(re.escape(pattern).replace(r"\*", "(.+)"), path)
         if known == method and match:
@@ -303,10 +317,17 @@ def _decision(asked: RankRequest, slots: list[Slot] | None = None) -> DecisionRe
     )
 
 
+def escaped(event: str) -> str:
+    """An event's id as the log has it: there, `#` stands between an event and its slot."""
+    return event.replace("%", "%25").replace("#", "%23")
+
+
 def _event_id(given: str | None) -> str | None:
-    if given and ("#" in given or any(ord(letter) < 32 for letter in given)):
-        raise Refused(400, "InvalidRankRequest", f"the eventId {given[:60]!r} has control characters or '#'")
-    return given or None
+    if given and any(ord(letter) < 32 or letter == "\x7f" for letter in given):
+        raise InputError(f"the eventId {given[:60]!r} has control characters; leave them out")
+    if given and len(escaped(given)) > _LONGEST_ID:
+        raise InputError(f"the eventId {given[:60]!r} is too long; '#' and '%' take three places")
+    return escaped(given) if given else None
 
 
 def merged(features: list[dict[str, Any]] | dict[str, Any] | None) -> dict[str, Any]:
@@ -322,10 +343,10 @@ def merged(features: list[dict[str, Any]] | dict[str, Any] | None) -> dict[str, 
     return whole
 
 
-def _ranking(actions: Sequence[str], told: DecisionAnswer) -> list[dict[str, Any]]:
+def _ranking(actions: Sequence[str], reply: DecisionAnswer) -> list[dict[str, Any]]:
     """The chosen action first, the others by their probability; excluded ones keep their places, with 0."""
-    probabilities: dict[str, float] = told.probabilities or {}
-    rest = iter(sorted(probabilities, key=lambda arm: (arm != told.arm, -probabilities[arm])))
+    probabilities: dict[str, float] = reply.probabilities or {}
+    rest = iter(sorted(probabilities, key=lambda arm: (arm != reply.arm, -probabilities[arm])))
     ranked = [next(rest) if action in probabilities else action for action in actions]
     return [{"id": action, "probability": probabilities.get(action, 0.0)} for action in ranked]
 
@@ -335,20 +356,6 @@ async def _row(request: Request, policy: Policy) -> BanditRow:
     if row is None:
         raise no_bandit(policy.name)
     return row
-
-
-class _code:  # noqa: N801
-    """Errors of the input have Personalizer's code."""
-
-    def __init__(self, code: str) -> None:
-        self._code = code
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, InputError) or (isinstance(error, Refused) and error.status == 400):
-            raise Refused(400, self._code, str(error)) from error
 
 
 OPERATIONS = [

@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from treebandit.errors import InputError
+from treebandit.service.config import BanditConfig
 from treebandit.service.durations import duration, seconds
-from treebandit.service.store import BanditRow
 from treebandit.service.times import iso
 
 _AGGREGATIONS = {"earliest": "first", "sum": "sum", "latest": "last", "mean": "mean"}
+_LARGEST = 1e30
 _MODES = {"Online": "online", "Apprentice": "apprentice", "LoggingOnly": "log-only"}
 
 
-def shown(row: BanditRow) -> dict[str, Any]:
-    """Settings as Personalizer's service configuration."""
-    config = row.config
+def shown(config: BanditConfig, edited: int) -> dict[str, Any]:
+    """Settings as Personalizer's service configuration; `edited` is when they were changed last."""
     names = {ours: theirs for theirs, ours in _AGGREGATIONS.items()}
     modes = {ours: theirs for theirs, ours in _MODES.items()}
     return {
         "modelExportFrequency": "PT1S",
         "modelRetrainDays": 0,
         "isAutoOptimizationEnabled": False,
+        "logMirrorEnabled": False,  # its address holds a secret, which is not kept
         **config.personalizer,
         "rewardWaitTime": duration(config.wait),
         "defaultReward": config.reward_default or 0.0,
@@ -29,7 +30,7 @@ def shown(row: BanditRow) -> dict[str, Any]:
         "explorationPercentage": config.floor,
         "logRetentionDays": -1 if config.retention is None else round(config.retention),
         "learningMode": modes[config.mode],
-        "lastConfigurationEditDate": iso(row.created),
+        "lastConfigurationEditDate": iso(edited),
     }
 
 
@@ -48,6 +49,7 @@ def patched(given: dict[str, Any]) -> dict[str, Any]:
         "modelRetrainDays",
         "isAutoOptimizationEnabled",
         "autoOptimizationFrequency",
+        "autoOptimizationStartDate",
     )
     patch: dict[str, Any] = {
         ours: read(given[name]) for name, (ours, read) in known.items() if given.get(name) is not None
@@ -57,8 +59,8 @@ def patched(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{str(value)[:40]!r} in the configuration; give a number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
+        raise InputError(f"{str(value)[:40]!r} in the configuration; give a number within ±{_LARGEST:g}")
     return float(value)
 
 

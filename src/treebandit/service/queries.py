@@ -29,7 +29,7 @@ class Window(NamedTuple):
 class Cell(NamedTuple):
     """Decisions of one arm, by the policy or the holdout, in one span of time.
 
-    settled: of how many the reward is known for good; total, squares: sums of these rewards. answered: of how many a
+    final: of how many the reward is known for good; total, squares: sums of these rewards. answered: of how many a
     reward came. probability: the sum of the probabilities of what was chosen.
     """
 
@@ -37,7 +37,7 @@ class Cell(NamedTuple):
     holdout: bool
     arm: str
     decisions: int
-    settled: int
+    final: int
     total: float
     squares: float
     answered: int
@@ -73,7 +73,7 @@ def window(store: Store, row: BanditRow, since: int, until: int, most: int) -> t
 def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
     """What was decided and earned in spans of `step` microseconds, counted from the beginning of the window.
 
-    A reward is settled where the wait of its decision has ended; where no default stands in for rewards that never
+    A reward is final where the wait of its decision has ended; where no default stands in for rewards that never
     come, under `first`, as soon as it is there. To count what has come before its wait is over would count those who
     buy at once and leave out those who never do.
     """
@@ -103,18 +103,18 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
             holdout=bool(holdout),
             arm=arm,
             decisions=decisions,
-            settled=settled,
+            final=final,
             total=float(total or 0),
             squares=float(squares or 0),
             answered=answered,
             probability=float(probability or 0),
         )
-        for bucket, holdout, arm, decisions, settled, total, squares, answered, probability in found
+        for bucket, holdout, arm, decisions, final, total, squares, answered, probability in found
     ]
 
 
 def delays(store: Store, row: BanditRow, seen: Window, most: int = 2000) -> list[Delay]:
-    """How late the first rewards of the newest decisions came; rewards told before their decision have 0."""
+    """How late the first rewards of the newest decisions came; rewards received before their decision have 0."""
     found = store.rows(
         f"""SELECT d.time, coalesce(d.due,
             (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'activation')),

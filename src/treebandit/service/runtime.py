@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,7 +30,7 @@ LearnerPlace = Literal["thread", "process", "none"]
 class Limits:
     """What a request may ask for.
 
-    body, bulk: bytes of one request, of one with many. candidates: arms in a decision. features: of one row, after
+    body, bulk: bytes of one request, of one with many. candidates, slots: in a decision. features: of one row, after
     nested ones are taken apart. rate: requests per second and key, None without a limit. seconds: for one request.
     concurrency: requests at the same time.
     """
@@ -39,6 +38,7 @@ class Limits:
     body: int = 1 << 20
     bulk: int = 64 << 20
     candidates: int = 1000
+    slots: int = 100
     features: int = 2000
     batch: int = 1000
     rate: float | None = None
@@ -81,9 +81,11 @@ class Runtime:
         self._look = asyncio.Event()
         self._watcher: asyncio.Task[None] | None = None
         self._refreshing = asyncio.Lock()
-        self._looked: dict[str, float] = {}
+        self._next_look: asyncio.Task[None] | None = None
         #: What keeps this process from being ready: what is missing -> why.
         self.missing: dict[str, str] = {"start": "starting"}
+        #: What is wrong while it decides all the same: with an older model, or without learning.
+        self.warnings: dict[str, str] = {}
 
     async def start(self) -> None:
         """Read the store, begin to write and to learn, and compile what decisions need."""
@@ -111,14 +113,15 @@ class Runtime:
 
     async def policy(self, name: str) -> Policy | None:
         """What decides for a bandit; the store is asked where this process does not know it yet."""
-        found = self._policies.get(name)
-        if found is None and time.monotonic() - self._looked.get(name, -1.0) > self._poll:
-            if len(self._looked) > 1000:  # names that nobody made are not remembered for ever
-                self._looked.clear()
-            self._looked[name] = time.monotonic()
-            await self.refresh()
-            found = self._policies.get(name)
-        return found
+        if name not in self._policies:
+            await self._look_anew()
+        return self._policies.get(name)
+
+    async def _look_anew(self) -> None:
+        """A look at the store that begins after this call; those who ask at the same time share it."""
+        if self._next_look is None:
+            self._next_look = asyncio.create_task(self.refresh())
+        await asyncio.shield(self._next_look)
 
     def rows(self) -> dict[str, BanditRow]:
         """The bandits as the store had them a moment ago."""
@@ -127,6 +130,7 @@ class Runtime:
     async def refresh(self) -> None:
         """Take up settings and snapshots that are new in the store."""
         async with self._refreshing:
+            self._next_look = None  # who asks from here on needs another look
             rows = {row.name: row for row in await asyncio.to_thread(self.store.bandits)}
             for name, row in rows.items():
                 policy = self._policies.get(name)
@@ -138,12 +142,14 @@ class Runtime:
                     await self._renew(row, policy)
             for gone in self._policies.keys() - rows.keys():
                 del self._policies[gone]
+                for reasons in (self.missing, self.warnings):
+                    reasons.pop(f"model of {gone}", None)
             self._rows = rows
             self.missing.pop("store", None)
-            if self.learner is not None and self.learner.trouble:
-                self.missing["learner"] = "; ".join(f"{k}: {v}" for k, v in self.learner.trouble.items())
+            if self.learner is not None and self.learner.failures:
+                self.warnings["learner"] = "; ".join(f"{k}: {v}" for k, v in self.learner.failures.items())
             else:
-                self.missing.pop("learner", None)
+                self.warnings.pop("learner", None)
 
     async def _renew(self, row: BanditRow, policy: Policy | None) -> None:
         if policy is not None and (policy.bandit, policy.version) == (row.id, row.version):
@@ -154,11 +160,13 @@ class Runtime:
         try:
             made = await asyncio.to_thread(self._loaded, row)
             self._refused.pop(row.id, None)
-            self.missing.pop(f"model of {row.name}", None)
+            for reasons in (self.missing, self.warnings):
+                reasons.pop(f"model of {row.name}", None)
         except SavedFileError as error:
             # Written by another version of treebandit: go on with the one that is loaded, and say so.
             self._refused[row.id] = (row.version, str(error))
-            self.missing[f"model of {row.name}"] = str(error)
+            reasons = self.missing if policy is None else self.warnings
+            reasons[f"model of {row.name}"] = str(error)
             if policy is not None:
                 return
             made = fresh_policy(row.id, row.name, row.config, row.revision)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from typing import Any
@@ -13,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from treebandit.errors import ParameterError
 from treebandit.service import logs
+from treebandit.service.access import is_loopback
 from treebandit.service.app import make_app
 from treebandit.service.demo import in_background
 from treebandit.service.runtime import LearnerPlace, Limits, Runtime
@@ -52,16 +52,6 @@ class PatientProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def make_server(
@@ -106,7 +96,7 @@ def serve(
     level: str = "info",
     demo: bool = False,
 ) -> None:
-    """Serve until the process is told to stop; with a demo, visitors come to a shop at once."""
+    """Serve until the process is asked to stop; with a demo, visitors come to a shop at once."""
     logs.set_up(level)
     store = Store.open(url)
     server = make_server(store, host=host, port=port, limits=limits, learner=learner)

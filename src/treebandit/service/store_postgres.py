@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treebandit.errors import MissingExtraError
+from treebandit.errors import MissingExtraError, ParameterError
 from treebandit.service.database import Connection, LearnerSession, Row
 
 try:
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict
 except ImportError as error:
     raise MissingExtraError("psycopg", "service") from error
 
@@ -47,6 +48,16 @@ class PostgresDatabase:
     collision: tuple[type[BaseException], ...] = (psycopg.errors.UniqueViolation,)
 
     def __init__(self, url: str) -> None:
+        try:
+            ports = str(conninfo_to_dict(url).get("port") or "")
+        except psycopg.Error:
+            ports = "none"
+        if ports.strip("0123456789,"):
+            # What the driver would say may quote a part of the password.
+            raise ParameterError(
+                "the store's URL cannot be read; write postgresql://user:password@host:port/name, and special "
+                "characters of the password as %XX"
+            )
         self._url = url
 
     def connect(self) -> Connection:

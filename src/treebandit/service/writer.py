@@ -131,12 +131,12 @@ def _answer(batch: list[_Waiting], outcomes: list[Any]) -> None:
         loops.setdefault(each.loop, []).append((each.future, outcome))
     for loop, pairs in loops.items():
         try:
-            loop.call_soon_threadsafe(_settle, pairs)
+            loop.call_soon_threadsafe(_resolve, pairs)
         except RuntimeError:  # the loop has ended, and nobody waits
             continue
 
 
-def _settle(pairs: list[tuple[asyncio.Future[list[Stored]], Any]]) -> None:
+def _resolve(pairs: list[tuple[asyncio.Future[list[Stored]], Any]]) -> None:
     for future, outcome in pairs:
         if future.done():
             continue

@@ -85,7 +85,7 @@ class BootstrapRows:
     def predict_bootstrap(self, row: Features, limits: PathLimits, *, seed: int) -> float:
         """What trees grown on a bootstrap sample of all rows predict for one (d,) row; `seed` decides the sample.
 
-        Rows asked about with the same seed meet the same trees.
+        Rows asked about with the same seed get the same trees.
         """
         table, codes = self._encoded(row)
         depth = grower.NO_LIMIT if limits.max_depth is None else limits.max_depth

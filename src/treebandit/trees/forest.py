@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -54,6 +54,22 @@ class GroupedTreeLearner(TreeLearner, Protocol):
         column_groups: (start, stop) of the columns that are one category's one-hot, or the arm's.
         masked: columns, and the share of the trees that may not see them.
         """
+
+
+@runtime_checkable
+class SteppedTreeLearner(GroupedTreeLearner, Protocol):
+    """A tree learner that can be held up between two trees."""
+
+    def fit_steps(
+        self,
+        features: Features,
+        targets: Floats,
+        *,
+        seed: int,
+        column_groups: ColumnGroups = (),
+        masked: Masked = ((), 0.0),
+    ) -> Generator[float, None, Forest]:
+        """`fit` in steps; yields the share of the trees that are grown, and returns the forest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

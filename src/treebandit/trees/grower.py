@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from treebandit.compiled import njit
 from treebandit.core import Floats
-from treebandit.trees.split_search import ROW, STEP, WIDE, add_all, best_split, draw_below, inner, mix, move
+from treebandit.trees.kernels import STEP, mix
+from treebandit.trees.split_search import ROW, WIDE, add_all, best_split, draw_below, inner, move
 
 NO_LIMIT = 1 << 30
 #: Nodes of fewer rows are added up for the columns they try, without a histogram to subtract from; so are all nodes
@@ -46,7 +47,7 @@ NODE = np.dtype([(name, kind) for kind, names in _FIELDS.items() for name in nam
 class Table(NamedTuple):
     """(n, groups) codes; the number of each group's bins, which is its code of missing values; which are one-hot.
 
-    levels: (groups, most bins + 1), what the codes of a column stand for, rising, ∞ from its width on.
+    levels: (groups, most bins + 1), the values of a column's codes, rising, ∞ from its width on.
     """
 
     codes: NDArray[np.uint8] | NDArray[np.uint32]
@@ -163,7 +164,7 @@ def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", nogil=True)
 def grow_tree(table, sample, limits, follow, nodes, work):  # type: ignore[no-untyped-def]
     """Grow one tree on the rows of positive weight, from the root at nodes[0]; returns its number of nodes.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import ColumnGroups
+from treebandit.steps import exhausted
 from treebandit.trees import grower
 from treebandit.trees.bins import MOST_BINS, Bins
 from treebandit.trees.forest import Forest, Masked
@@ -83,13 +85,27 @@ class HistogramForest:
         column_groups: (start, stop) of the columns that are one category's one-hot, or the arm's.
         masked: columns, and the share of the trees that may not see them.
         """
+        steps = self.fit_steps(features, targets, seed=seed, column_groups=column_groups, masked=masked)
+        return exhausted(steps)
+
+    def fit_steps(
+        self,
+        features: Features,
+        targets: Floats,
+        *,
+        seed: int,
+        column_groups: ColumnGroups = (),
+        masked: Masked = ((), 0.0),
+    ) -> Generator[float, None, Forest]:
+        """`fit` tree by tree; yields the share of the trees that are grown, and returns the forest."""
         growth = _Growth(self, features, column_groups, masked)
         n, random = len(targets), np.random.default_rng(seed)
         base = float(np.mean(targets))
         centred, weights = targets - base, np.ones(n, np.int32)
         size = n if self.bootstrap else min(n, max(2, round(self.subsample * n)))
         bags = np.zeros((self.n_trees, n), np.bool_)
-        for bag in bags:
+        for tree, bag in enumerate(bags):
+            yield tree / self.n_trees
             if self.bootstrap:
                 drawn = random.integers(0, n, n, dtype=np.int32)
                 weights = np.bincount(drawn, minlength=n).astype(np.int32)

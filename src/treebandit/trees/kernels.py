@@ -1,8 +1,9 @@
 """The compiled loops over trees: find leaves, score rows, draw rows, let rows change leaves.
 
 Kernels take plain tuples of arrays and name their members inside (`ForestArrays(*forest)`): numba unpacks a plain
-tuple in a tenth of the time of a named one. Helpers that only kernels call have no Python wrapper, which saves a third
-of their compile time.
+tuple in a tenth of the time of a named one. The kernels of a rebuild let go of Python's lock, so that decisions go on
+meanwhile; those of a decision keep it, since another thread might then hold it for milliseconds. Helpers that only
+kernels call have no Python wrapper, which saves a third of their compile time.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ OUTPUT, VARIANCE, COUNT, MEAN = 0, 1, 2, 3
 NOISE_SCALE = (3.0 / (65536.0**2 - 1.0)) ** 0.5
 #: Draw k of a key is the first draw of the key k times this number further on, modulo 2⁶⁴.
 NEXT_DRAW = 0xD1342543DE82EF95
+#: From one number of a splitmix64 stream to the next.
+STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 class ForestArrays(NamedTuple):
@@ -151,12 +154,17 @@ def score_rows(forest, table, features):  # type: ignore[no-untyped-def]
 
 
 @helper
-def hashed(key, leaf):  # type: ignore[no-untyped-def]
-    """splitmix64: 64 bits that look random and always are the same for this key and leaf."""
-    bits = key + (leaf + uint64(1)) * uint64(0x9E3779B97F4A7C15)
+def mix(bits):  # type: ignore[no-untyped-def]
+    """64 random bits from any others (the finish of splitmix64)."""
     bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> uint64(27))) * uint64(0x94D049BB133111EB)
     return bits ^ (bits >> uint64(31))
+
+
+@helper
+def hashed(key, leaf):  # type: ignore[no-untyped-def]
+    """splitmix64: 64 bits that look random and always are the same for this key and leaf."""
+    return mix(key + (leaf + uint64(1)) * STEP)
 
 
 @helper
@@ -184,15 +192,16 @@ def add_draws(table, leaf, key, exploration, drawn):  # type: ignore[no-untyped-
 
 
 @helper
-def _add_shared_draws(table, found, n, key, exploration, samples, leaves, drawn):  # type: ignore[no-untyped-def]
-    """`add_draws` of n rows in the trees of a block; a leaf that several rows reach is drawn once.
+def _add_shared_draws(table, found, noise, samples, scratch):  # type: ignore[no-untyped-def]
+    """`add_draws` of all rows in the trees of a block; a leaf that several rows reach is drawn once.
 
     Rows that differ only in the arm, as most candidates of one decision do, mostly share their leaves.
-    leaves, drawn: scratch for the different leaves of one tree and their draws.
+    noise: key and exploration. scratch: for the different leaves of one tree, and for their draws.
     """
+    (key, exploration), (leaves, drawn) = noise, scratch
     for j in range(CHAINS):
         different = 0
-        for i in range(n):
+        for i in range(samples.shape[0]):
             leaf, place = found[i, j], 0
             while place < different and leaves[place] != leaf:
                 place += 1
@@ -225,7 +234,7 @@ def sample_rows(forest, table, features, key, exploration, draws):  # type: igno
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
             if shared:
-                _add_shared_draws(table, found, n, key, exploration, samples, leaves, drawn)
+                _add_shared_draws(table, found, (key, exploration), samples, (leaves, drawn))
                 continue
             for i in range(size):
                 for j in range(CHAINS):
@@ -233,7 +242,7 @@ def sample_rows(forest, table, features, key, exploration, draws):  # type: igno
     return samples
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def learn_rows(forest, leaves, rows_, expected, fixed, predicted):  # type: ignore[no-untyped-def]
     """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
 

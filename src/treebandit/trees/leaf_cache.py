@@ -135,7 +135,7 @@ def _differs(now: NDArray[np.uint32], before: NDArray[np.uint32]) -> NDArray[np.
 
 
 def _alike(now: NDArray[np.uint32], before: NDArray[np.uint32]) -> bool:
-    """Whether each column is as before or the same for all rows; new rows are told by the first few."""
+    """Whether each column is as before or the same for all rows; new rows are found by the first few."""
     if now.shape != before.shape or (len(now) > 64 and not _alike(now[:64], before[:64])):
         return False
     changed = np.flatnonzero(_differs(now, before))
@@ -144,12 +144,12 @@ def _alike(now: NDArray[np.uint32], before: NDArray[np.uint32]) -> bool:
 
 @njit(cache=True)
 def group_rows(forest, features, shared, draft, found):  # type: ignore[no-untyped-def]
-    """Fill GroupArrays; returns the length of the lists, -1 where there is no room for them.
+    """Fill GroupArrays; returns the length of the lists, -1 where they do not fit.
 
     Every node gets a list of the rows that may come to it; nodes come after their parents. A split of an own column
     parts its list in place; one of a shared column hands the list to its left child and copies it for the right one.
     A row's code is the sum of the hashes, 64 bits each, of the leaves that list it; rows of one code are a group.
-    draft: room for the lists of one tree. Of these the leaves keep one entry per group.
+    draft: scratch for the lists of one tree. Of these the leaves keep one entry per group.
     """
     trees, kept = ForestArrays(*forest), GroupArrays(*found)
     nodes, spans, (n, width) = trees.nodes, kept.spans, features.shape

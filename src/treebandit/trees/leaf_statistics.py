@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treebandit import schema
 from treebandit.core import Estimate, Features, Floats
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
+from treebandit.steps import exhausted
 from treebandit.trees import kernels
 from treebandit.trees.forest import Forest
 from treebandit.trees.kernels import COUNT, MEAN, OUTPUT, VARIANCE, LeafArrays, RowArrays
@@ -19,6 +20,8 @@ from treebandit.trees.leaf_cache import LeafCache
 
 LeafOutput = Literal["library", "average"]
 
+#: Rows measured in one step.
+_ROWS = 8192
 _NO_BAGS = np.zeros((0, 0), np.bool_)
 
 
@@ -27,7 +30,7 @@ class LeafStatistics:
 
     forest: whose leaves they are.
     table: (nodes, 4) with the columns o, s²/c, c and the plain mean of the suggested outputs.
-    prior: (trees,) variance of all suggested outputs; it stands for s²/c in a leaf that fewer than two rows reach.
+    prior: (trees,) variance of all suggested outputs; used for s²/c in a leaf that fewer than two rows reach.
     prior_rows: how many rows' weight it has in every other leaf, so that no leaf is ever quite sure.
 
     >>> import numpy as np
@@ -70,13 +73,34 @@ class LeafStatistics:
         out_of_bag: count a row only in trees that were not grown on it.
         prior_rows: s² is (Σ squared deviations + prior_rows · variance of all rows) / (c - 1 + prior_rows).
         """
+        steps = cls.measure_steps(
+            forest, features, targets, output=output, out_of_bag=out_of_bag, prior_rows=prior_rows
+        )
+        return exhausted(steps)
+
+    @classmethod
+    def measure_steps(
+        cls,
+        forest: Forest,
+        features: Features,
+        targets: Floats,
+        *,
+        output: LeafOutput = "library",
+        out_of_bag: bool = False,
+        prior_rows: float = 0.0,
+    ) -> Generator[float, None, LeafStatistics]:
+        """`measure`, some rows at a time; yields the share of the rows that are measured."""
         if output not in ("library", "average"):
             raise ParameterError(f"leaf output {output!r}; choose 'library' or 'average'")
         table = np.zeros((len(forest.nodes), 4))
         table[:, OUTPUT] = forest.values
         empty = LeafArrays(table, np.zeros(forest.n_trees), 0.0, np.zeros(1, np.int64))
-        rows = RowArrays(features, targets, _bags_of(forest, len(features)) if out_of_bag else _NO_BAGS)
-        kernels.learn_rows(forest.arrays, tuple(empty), tuple(rows), 0, True, np.empty(len(features)))
+        bags, n = _bags_of(forest, len(features)) if out_of_bag else _NO_BAGS, len(features)
+        for step, start in enumerate(range(0, n, _ROWS)):
+            yield start / n
+            part = slice(start, start + _ROWS)
+            rows = RowArrays(features[part], targets[part], bags[part])
+            kernels.learn_rows(forest.arrays, tuple(empty), tuple(rows), step, True, np.empty(len(rows[1])))
         prior = _set_variances(forest, table, targets, prior_rows)
         if output == "average":
             table[:, OUTPUT] = np.where(table[:, COUNT] > 0, table[:, MEAN], forest.values)

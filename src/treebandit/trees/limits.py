@@ -1,4 +1,4 @@
-"""What tree learners ask of their arguments, and what others ask of a tree learner, told when objects are made."""
+"""What tree learners ask of their arguments, and what others ask of a tree learner, checked when objects are made."""
 
 from __future__ import annotations
 
@@ -65,14 +65,6 @@ def check_max_features(learner: object, tried: Any) -> None:
     check_number(f"{type(learner).__name__}.max_features", tried, **limits)
 
 
-def check_flag(learner: object, name: str) -> None:
-    """Raise a ParameterError unless this argument of the learner is True or False."""
-    if not isinstance(getattr(learner, name), bool):
-        raise ParameterError(
-            f"{type(learner).__name__}.{name} is {getattr(learner, name)!r}; give True or False"
-        )
-
-
 def check_options(learner: object, options: Any, refused: Collection[str]) -> None:
     """Raise a ParameterError for an option that would make other trees than those measured, or has an argument."""
     name = type(learner).__name__
@@ -123,6 +115,6 @@ def single_precision(learner: object, targets: Floats) -> Floats:
         raise ParameterError(
             f"targets from {low:.12g} to {high:.12g} cannot be told apart in the 32-bit floats of "
             f"{type(learner).__name__}; subtract their mean and divide by their standard deviation first, as "
-            "TreeEnsembleRegressor does and agents do unless told otherwise"
+            "TreeEnsembleRegressor does and agents do by default"
         )
     return targets

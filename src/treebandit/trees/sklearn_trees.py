@@ -9,9 +9,10 @@ import numpy as np
 
 from treebandit.core import Features, Floats
 from treebandit.docstrings import inherit_arguments
+from treebandit.parameters import check_flag
 from treebandit.trees.bootstrap_paths import PathLimits
 from treebandit.trees.forest import Forest, less_or_equal
-from treebandit.trees.limits import check_flag, check_installed, check_limits, check_max_features
+from treebandit.trees.limits import check_installed, check_limits, check_max_features
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class _AveragedTrees:
     def __post_init__(self) -> None:
         check_limits(self)
         check_max_features(self, self.max_features)
-        check_flag(self, "bootstrap")
+        check_flag(f"{type(self).__name__}.bootstrap", self.bootstrap)
         check_installed("sklearn", "scikit-learn", "sklearn")
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:

@@ -1,6 +1,6 @@
 """The compiled search for the best split of a node, and the random numbers that trees are grown by.
 
-What the arguments are is told in `grower`, which grows trees with it.
+What the arguments are is said in `grower`, which grows trees with it.
 """
 # mypy: disallow_untyped_decorators=False
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -13,6 +13,7 @@ import numpy as np
 from numba import int64, uint64
 
 from treebandit.compiled import njit
+from treebandit.trees.kernels import STEP, mix
 
 #: What a row adds to the real part of a moment besides its weight.
 ROW = 2.0**26
@@ -20,7 +21,6 @@ ROW = 2.0**26
 ALL_CODES = (1 << 31) - 1
 #: Columns added up at a time, so that their histograms stay in the first-level cache.
 _BLOCK = 32
-STEP = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 WIDE = 256
 
@@ -28,14 +28,6 @@ WIDE = 256
 def inner() -> Any:
     """A function that only other kernels call: nothing is compiled to call it from Python, and nothing kept on disk."""
     return njit(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-@inner()
-def mix(bits):  # type: ignore[no-untyped-def]
-    """64 random bits from any others (the finish of splitmix64)."""
-    bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> uint64(27))) * uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> uint64(31))
 
 
 @inner()
@@ -150,7 +142,7 @@ def _best_cut(table, group, histogram, bins, node, min_leaf):  # type: ignore[no
 
 @inner()
 def _set_split(table, node, below, above, missing_left):  # type: ignore[no-untyped-def]
-    """Put the threshold halfway between two codes, as far as what they stand for goes."""
+    """Put the threshold halfway between two codes, in the values of the column."""
     group = node.group
     if below == above:  # one-hot
         node.low, node.high = below, below + 1

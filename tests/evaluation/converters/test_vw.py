@@ -70,12 +70,12 @@ def test_we_read_what_vowpal_wabbit_reads(name):
         assert record["probability"] == pytest.approx(probability, abs=0.005)
     actions = iter(read["actions"])
     sizes = [(len(each["arms"]), True) for each in decisions] if is_json(name) else labelled_sizes(path)
-    told = iter(decisions)
+    written = iter(decisions)
     for size, labelled in sizes:
         found = [next(actions) for _ in range(size)]
         if not labelled:
             continue
-        record = next(told)
+        record = next(written)
         for own, (count, total) in zip(record["arm_contexts"], found, strict=True):
             features = [*values(record.get("context")), *values(own), 1.0]
             assert len(features) == count

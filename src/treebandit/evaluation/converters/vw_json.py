@@ -25,7 +25,7 @@ _LINES = 20_000
 def read_dsjson(path: str | os.PathLike[str]) -> DecisionLog:
     """The log in a dsjson file (also with .gz): contextual bandit events, and rewards that came later.
 
-    The reward is minus the cost. Arms are the `_tag`s of the actions, or their numbers from 1 as Vowpal Wabbit counts
+    The reward is minus the cost. An arm is the `_tag` of its action, or its number from 1 as Vowpal Wabbit counts
     them. As Vowpal Wabbit does, names that begin with an underscore are not read as features, and events marked with
     `_skipLearn` bring no reward. Events without an outcome have the cost that their writer gave, usually 0. Slates, CCB
     and continuous actions are refused.
@@ -40,7 +40,7 @@ def read_dsjson(path: str | os.PathLike[str]) -> DecisionLog:
 def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     """Write the decisions that have a reward; gives how many were left out because they have none.
 
-    Every decision must choose one arm and have a probability. Names of arms become `_tag`s, which are no features.
+    Every decision must choose one arm and have a probability. An arm's name becomes its `_tag`, which is no feature.
     """
     left_out = 0
     with replacing(path) as file:

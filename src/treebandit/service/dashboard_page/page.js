@@ -19,7 +19,7 @@ const get = async (path) => {
 };
 
 const only = (id) => { for (const each of ["ask", "empty", "board"]) at(each).hidden = each !== id; };
-const complain = (text) => { at("trouble").hidden = !text; at("trouble").textContent = text; };
+const complain = (text) => { at("problem").hidden = !text; at("problem").textContent = text; };
 
 const choose = (name) => {
   if (state.bandit !== name) state.answer = state.others = null;
@@ -107,15 +107,15 @@ const welcome = (answer) => {
 const interval = (mean) => mean.low === null ? "" : `${format(mean.low)} to ${format(mean.high)}`;
 const signed = (value) => `${value > 0 ? "+" : ""}${format(value)}`;
 
-const headline = ({ headline: told, description }) => {
+const headline = ({ headline: shown, description }) => {
   const box = at("headline");
-  box.className = `headline ${told.verdict}`;
+  box.className = `headline ${shown.verdict}`;
   const fact = (name, mean, text) => make("div", {}, make("dt", {}, name), make("dd", {}, text, make("small", {}, interval(mean))));
-  const facts = [fact("bandit", told.policy, format(told.policy.mean))];
-  if (told.verdict !== "no holdout") facts.push(fact("holdout", told.holdout, format(told.holdout.mean)));
-  if (told.difference.mean !== null) facts.push(fact("difference", told.difference, signed(told.difference.mean)));
+  const facts = [fact("bandit", shown.policy, format(shown.policy.mean))];
+  if (shown.verdict !== "no holdout") facts.push(fact("holdout", shown.holdout, format(shown.holdout.mean)));
+  if (shown.difference.mean !== null) facts.push(fact("difference", shown.difference, signed(shown.difference.mean)));
   box.replaceChildren(
-    make("div", {}, make("h1", {}, told.title), make("p", {}, told.detail), ...(description ? [make("p", { class: "note" }, description)] : [])),
+    make("div", {}, make("h1", {}, shown.title), make("p", {}, shown.detail), ...(description ? [make("p", { class: "note" }, description)] : [])),
     make("dl", { class: "facts" }, ...facts));
 };
 
@@ -150,25 +150,25 @@ const board = (answer) => {
   at("foot").textContent = `${answer.decisions.toLocaleString("en")} decisions${answer.capped ? ", the newest ones," : ""} since ${new Date(answer.since).toLocaleString()}; ${answer.awaiting.toLocaleString("en")} await their reward. Mode ${answer.mode}. As of ${new Date(answer.time).toLocaleTimeString()}.`;
 };
 
-const others = (told) => {
-  if (JSON.stringify(told) === state.others) return;  // they change seldom, and somebody may be reading the reasons
-  state.others = JSON.stringify(told);
-  at("others-note").textContent = told.decisions ? `Per decision, with 95 % interval, from the newest ${told.decisions.toLocaleString("en")} decisions.` : "";
-  if (!told.policies.length) return nothing(at("others"), told.problem ?? "Nothing to show yet.");
-  const mark = told.policies.find((each) => each.policy === "what was done")?.value ?? null;
-  const known = told.policies.filter((each) => each.value !== null);
+const others = (shown) => {
+  if (JSON.stringify(shown) === state.others) return;  // they change seldom, and somebody may be reading the reasons
+  state.others = JSON.stringify(shown);
+  at("others-note").textContent = shown.decisions ? `Per decision, with 95 % interval, from the newest ${shown.decisions.toLocaleString("en")} decisions.` : "";
+  if (!shown.policies.length) return nothing(at("others"), shown.problem ?? "Nothing to show yet.");
+  const mark = shown.policies.find((each) => each.policy === "what was done")?.value ?? null;
+  const known = shown.policies.filter((each) => each.value !== null);
   rows(at("others"), known.map((each) => ({ name: each.policy, value: each.value, low: each.low, high: each.high, text: format(each.value), kind: each.policy === "what was done" ? "policy" : "holdout" })), { label: "off-policy estimates", mark });
-  for (const each of told.policies.filter((one) => one.value === null)) {
+  for (const each of shown.policies.filter((one) => one.value === null)) {
     at("others").append(make("details", { class: "note" }, make("summary", {}, `${each.policy}: not enough evidence`), each.refusal));
   }
 };
 
 const exploration = (answer, times) => {
-  const told = answer.exploration;
-  if (!told.length) { at("exploration-note").textContent = ""; return nothing(at("exploration"), "The bandit has not decided by itself yet."); }
+  const shown = answer.exploration;
+  if (!shown.length) { at("exploration-note").textContent = ""; return nothing(at("exploration"), "The bandit has not decided by itself yet."); }
   at("exploration-note").textContent = `The floor is ${percent(answer.floor)}.`;
-  const of = (which) => told.map((each) => ({ time: Date.parse(each.time), value: each[which] }));
-  const last = (which) => percent(told.at(-1)[which]);
+  const of = (which) => shown.map((each) => ({ time: Date.parse(each.time), value: each[which] }));
+  const last = (which) => percent(shown.at(-1)[which]);
   lines(at("exploration"), [
     { kind: "c0", name: "probability of the choice", text: last("probability"), points: of("probability") },
     { kind: "c1", name: "not the best arm", text: last("not_best"), points: of("not_best") },
@@ -177,10 +177,10 @@ const exploration = (answer, times) => {
 };
 
 const lateness = (answer) => {
-  const told = answer.lateness;
-  if (!told.rewards) { at("lateness-note").textContent = ""; return nothing(at("lateness"), "No rewards yet."); }
-  at("lateness-note").textContent = `Half within ${seconds(told.median)}, nine in ten within ${seconds(told.most)}; ${told.late ? `${percent(told.late / told.rewards)} after the wait of ${seconds(answer.wait)}` : `none after the wait of ${seconds(answer.wait)}`}.`;
-  histogram(at("lateness"), told.bins, { label: "how late rewards come", edge: answer.wait });
+  const shown = answer.lateness;
+  if (!shown.rewards) { at("lateness-note").textContent = ""; return nothing(at("lateness"), "No rewards yet."); }
+  at("lateness-note").textContent = `Half within ${seconds(shown.median)}, nine in ten within ${seconds(shown.most)}; ${shown.late ? `${percent(shown.late / shown.rewards)} after the wait of ${seconds(answer.wait)}` : `none after the wait of ${seconds(answer.wait)}`}.`;
+  histogram(at("lateness"), shown.bins, { label: "how late rewards come", edge: answer.wait });
 };
 
 at("span").addEventListener("change", () => { store("treebandit-span", at("span").value); look(); });

@@ -1,0 +1,230 @@
+"""A rebuild that takes its time, in shares or on a thread, while the model of before decides and learns."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Generator
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
+
+import numpy as np
+
+from treebandit import schema
+from treebandit.core import Candidates, Columns, Features, Floats
+from treebandit.errors import SavedFileError, TreebanditError
+from treebandit.features.encoding import Encoder
+from treebandit.features.reward_scale import RewardScale
+from treebandit.models.history import History
+from treebandit.models.model import Commit
+from treebandit.trees.leaf_statistics import LeafStatistics
+
+#: Rows that a fit takes in at once when it catches up, and how few a thread leaves to the call that takes the fit over.
+_CHUNK, _FEW = 256, 16
+
+
+class Fit(NamedTuple):
+    """What a rebuild makes: how rewards and rows are seen, and the leaves of the trees."""
+
+    scale: RewardScale
+    encoder: Encoder
+    leaves: LeafStatistics
+
+
+#: Yields the share that is done, below 1.
+Steps = Generator[float, None, Fit]
+
+
+class Rebuilt(Protocol):
+    """A model that is rebuilt in steps."""
+
+    history: History
+
+    def fit_steps(self, history: History, columns: Columns, random: np.random.Generator) -> Steps:
+        """Fit all rows of a history; changes nothing of the model."""
+
+    def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
+        """Rows that a fit has not seen; unless they are weighed, the model's other members stay as they are."""
+
+
+class Rebuild:
+    """A fit to the first rows of a history, and to those that came while it was made.
+
+    It is described by these rows, their columns and a seed, and can be made anew from that: after an exception, in a
+    copy, in a forked process, from a saved file. Only what it was described by is copied and saved.
+
+    history, columns: what the trees are grown on. level: of the schedule, that this is the rebuild of.
+    """
+
+    def __init__(self, history: History, columns: Columns, *, level: int, seed: int) -> None:
+        self.history, self.columns, self.level, self._seed = history, columns, level, seed
+        self._forget()
+
+    def _forget(self) -> None:
+        self.fit: Fit | None = None
+        #: Seconds spent on it.
+        self.seconds = 0.0
+        self._seen, self._done = len(self.history), 0.0
+        self._steps: Steps | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self._ready = False
+        self._error: BaseException | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("history", "columns", "level", "_seed")
+        return {name: value for name, value in vars(self).items() if name in own}
+
+    def __setstate__(self, members: dict[str, Any]) -> None:
+        vars(self).update(members)
+        self._forget()
+
+    def advance(self, model: Rebuilt, share: float) -> None:
+        """Go on until a share of the work is done; an exception on the way means to start anew."""
+        began = time.perf_counter()
+        try:
+            while self.fit is None and self._done < share and not self._stopped.is_set():
+                self._step(model)
+        except BaseException:
+            self._forget()
+            raise
+        self.seconds += time.perf_counter() - began
+
+    def _step(self, model: Rebuilt) -> None:
+        if self._steps is None:
+            self._steps = model.fit_steps(self.history, self.columns, np.random.default_rng(self._seed))
+        try:
+            self._done = next(self._steps)
+        except StopIteration as end:
+            self.fit, self._steps = end.value, None
+
+    def catch_up(self, model: Rebuilt, few: int = 0) -> Fit:
+        """The fit, once it has taken in the rows that the model has learned meanwhile, but for a few."""
+        assert self.fit is not None
+        try:
+            while (known := model.history) and len(known) - self._seen > few and not self._stopped.is_set():
+                assert known.columns is not None
+                stop = min(self._seen + _CHUNK, len(known))
+                rows = known.first(stop).rows(known.columns, self._seen)
+                rewards = known.rewards[self._seen : stop]
+                model.prepared_update(self.fit, rows, rewards, weighed=False)()
+                self._seen = stop
+        except BaseException:
+            self._forget()
+            raise
+        return self.fit
+
+    @property
+    def ready(self) -> bool:
+        """Whether a thread has finished it."""
+        return self._ready
+
+    @property
+    def failed(self) -> bool:
+        """Whether an exception has ended the thread."""
+        return self._error is not None
+
+    def tell(self) -> None:
+        """Raise what ended the thread."""
+        raise TreebanditError(
+            f"a rebuild in the background failed ({type(self._error).__name__}: {self._error}); nothing was learned by "
+            "this call, decisions go on with the trees of before, and the next `learn` starts a rebuild anew"
+        ) from self._error
+
+    def start(self, model: Rebuilt) -> None:
+        """Go on with it on a thread, unless that is done or under way; one that a fork left behind starts anew."""
+        if self._ready or self._error or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._forget()
+        self._thread = threading.Thread(
+            target=self._run, args=(model,), name="treebandit-rebuild", daemon=True
+        )
+        _stop_at_exit()
+        _RUNNING.add(self)
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # no more threads
+            self._error = error
+
+    def _run(self, model: Rebuilt) -> None:
+        try:
+            self.advance(model, 1.0)
+            if self.fit is not None:
+                self.catch_up(model, _FEW)
+        except BaseException as error:
+            self._error = error
+        else:
+            self._ready = not self._stopped.is_set()
+        finally:
+            _RUNNING.discard(self)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for the thread; False where it has not finished in so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+        return self._thread is None or not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Let the thread end after its present step."""
+        self._stopped.set()
+
+    def state(self, newest: Columns) -> dict[str, Any]:
+        """What describes it, and the newest columns of the model."""
+        shown = {"columns": self.columns, "newest": newest}
+        return {
+            "rows": len(self.history),
+            "level": self.level,
+            "seed": self._seed,
+            **{
+                name: {"names": list(each.names), "categories": list(each.categories)}
+                for name, each in shown.items()
+            },
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], history: History) -> Rebuild:
+        """What `state` described, with the model's history, with its newest columns."""
+        columns, newest = (_columns(schema.part(state, name)) for name in ("columns", "newest"))
+        rows, seed = schema.whole(state, "rows", least=2), schema.whole(state, "seed", most=2**63 - 1)
+        if rows > len(history) or not history.whole:
+            raise SavedFileError("a rebuild is saved that needs more rows than there are")
+        if len(newest) != history.contexts.shape[1]:
+            raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
+        for kinds, n in ((columns, rows), (newest, len(history))):
+            _check_codes(kinds, history.contexts[:n])
+        history.columns = newest
+        return cls(history.first(rows), columns, level=schema.whole(state, "level"), seed=seed)
+
+
+def _columns(state: dict[str, Any]) -> Columns:
+    return schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
+
+
+def _check_codes(columns: Columns, contexts: Features) -> None:
+    """Raise where rows do not have these columns, or codes that these have no category for."""
+    if len(columns) <= contexts.shape[1]:
+        for count, column in zip(columns.categories, contexts.T, strict=False):
+            codes = column[~np.isnan(column)] if count else column[:0]
+            if ((codes < 0) | (codes >= count) | (codes % 1 != 0)).any():
+                break
+        else:
+            return
+    raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
+
+
+#: Those that a thread works on.
+_RUNNING: WeakSet[Rebuild] = WeakSet()
+
+
+@cache
+def _stop_at_exit() -> None:
+    atexit.register(_stop_all)
+
+
+def _stop_all() -> None:
+    """End all threads, each after its present step: the interpreter must not be taken down under compiled code."""
+    for each in list(_RUNNING):
+        each.stop()
+        each.join()

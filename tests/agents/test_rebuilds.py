@@ -1,0 +1,301 @@
+"""Rebuilds that take their time: spread over rounds, or on a thread."""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from taught import ARMS, Interrupted, X, Y, fingerprint
+
+import treebandit
+from treebandit import TETS, Bandit, HistogramForest, RandomForestTrees
+from treebandit.errors import ParameterError, SavedFileError, TreebanditError
+from treebandit.models.schedule import Schedule
+
+TREES = HistogramForest(n_trees=12, max_depth=5, bootstrap=False, subsample=0.8)
+#: A rebuild is due in round 480, and spread over ten more.
+DUE, SPREAD = 479, 10
+
+
+def until(stop, agent=None, start=0, **arguments):
+    """An agent that has learned the rows before `stop`, all but the first 100 of them one by one."""
+    if agent is None:
+        agent = Bandit(**{"trees": TREES, "rebuild": "every 480", "seed": 0} | arguments)
+        agent.learn(X[:100], Y[:100], arms=ARMS[:100])
+        start = 100
+    for row in range(start, stop):
+        agent.learn(X[row], Y[row], arms=ARMS[row : row + 1])
+    return agent
+
+
+def rows_in(agent):
+    """How many rows the leaves of each tree have counted."""
+    leaves = agent.model.leaves
+    return set(np.add.reduceat(leaves.table[:-1, 2], leaves.forest.starts).tolist())
+
+
+class Held(HistogramForest):
+    """Grows no second forest before it is let go, and fails where it shall."""
+
+    def fit_steps(self, *arguments, **options):
+        began, go, error = GATES[self.n_trees]
+        if began.is_set():
+            assert go.wait(60)
+            if error:
+                raise MemoryError("no memory")
+        began.set()
+        return (yield from super().fit_steps(*arguments, **options))
+
+
+GATES = {}
+
+
+@pytest.fixture
+def held():
+    """A learner whose second fit waits, and what lets it go on."""
+
+    def made(fails=False):
+        trees = Held(n_trees=len(GATES) + 5, max_depth=4)
+        GATES[trees.n_trees] = _, go, _ = threading.Event(), threading.Event(), fails
+        return trees, go
+
+    yield made
+    for _, go, _ in GATES.values():
+        go.set()
+
+
+@pytest.mark.parametrize("text", ["8 ln t", "2.5 ln t", "every 7"])
+def test_a_level_begins_where_it_grows_and_lasts_until_the_next(text):
+    schedule = Schedule.parse(text)
+    grown = [t for t in range(60, 2000) if schedule.level(t) > schedule.level(t - 1)]
+    for first, after in pairwise(grown):
+        begins, lasting = schedule.rounds(schedule.level(first))
+        assert begins == first
+        assert abs(lasting - (after - first)) <= 1
+    assert Schedule.parse("never").rounds(3) == (0, 0)
+
+
+def test_a_rebuild_is_spread_over_rounds_and_misses_no_row():
+    agent = until(DUE - 1)
+    before = agent.model.leaves
+    until(DUE + SPREAD - 1, agent, DUE - 1)
+    assert agent.model.rebuild is not None
+    assert agent.model.leaves is before
+    assert rows_in(agent) == {DUE + SPREAD - 1}
+    until(DUE + SPREAD, agent, DUE + SPREAD - 1)
+    assert agent.model.rebuild is None
+    assert agent.model.leaves is not before
+    assert rows_in(agent) == {DUE + SPREAD}
+
+
+def test_the_trees_are_those_of_a_rebuild_at_once():
+    agent = until(DUE)
+    job = deepcopy(agent.model.rebuild)
+    job.advance(agent.model, 1.0)
+    until(DUE + SPREAD, agent, DUE)
+    assert len(job.history) == DUE
+    assert agent.model.leaves.forest.nodes.tobytes() == job.fit.leaves.forest.nodes.tobytes()
+
+
+def test_a_rebuild_is_whole_where_many_rows_come_at_once_or_trees_have_no_steps():
+    agent = until(DUE - 1)
+    agent.learn(X[DUE - 1 : 600], Y[DUE - 1 : 600], arms=ARMS[DUE - 1 : 600])
+    assert agent.model.rebuild is None
+    assert agent.model.level == 1
+    agent = TETS(RandomForestTrees(n_trees=3, max_depth=3), rebuild="every 480", seed=0)
+    agent.learn(X[:100], Y[:100], arms=ARMS[:100])
+    until(DUE, agent, 100)
+    assert agent.model.rebuild is None
+    assert agent.model.level == 1
+
+
+def test_choices_are_repeatable():
+    first, second = until(DUE + 3), until(DUE + 3)
+    for row in range(DUE + 3, DUE + 30):
+        chosen = [int(agent.choose(X[row], arms=[0, 1, 2])[0]) for agent in (first, second)]
+        assert chosen[0] == chosen[1]
+        for agent in (first, second):
+            agent.learn(X[row], Y[row], arms=[chosen[0]])
+
+
+@pytest.mark.parametrize("copy", ["saved", "pickled", "deepcopied"])
+def test_a_copy_made_during_a_spread_rebuild_goes_on_alike(copy, tmp_path):
+    agent = until(DUE + 4)
+    if copy == "saved":
+        agent.save(tmp_path / "agent")
+        twin = treebandit.load(tmp_path / "agent")
+    else:
+        twin = pickle.loads(pickle.dumps(agent)) if copy == "pickled" else deepcopy(agent)
+    assert fingerprint(twin) == fingerprint(agent)
+    until(DUE + SPREAD + 3, agent, DUE + 4)
+    until(DUE + SPREAD + 3, twin, DUE + 4)
+    assert fingerprint(twin) == fingerprint(agent)
+
+
+def test_a_decider_is_saved_without_the_rebuild(tmp_path):
+    until(DUE + 4).save(tmp_path / "decider", history=False)
+    assert treebandit.load(tmp_path / "decider").model.rebuild is None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"rows": 1},
+        {"rows": 10_000},
+        {"seed": -1},
+        {"level": None},
+        {"columns": {"names": [], "categories": [0, 2, 0, 0]}},
+        {"columns": {"names": [], "categories": [0] * 5}},
+        {"newest": {"names": [], "categories": [0] * 3}},
+        {"columns": {"names": []}},
+        {"columns": 3},
+    ],
+)
+def test_a_forged_rebuild_is_refused(forged):
+    agent = until(DUE)
+    state = agent.model.state()
+    state["rebuild"] |= forged
+    with pytest.raises(SavedFileError):
+        Bandit(TREES, rebuild="every 480").model.restore(state)
+
+
+def test_an_exception_in_a_share_changes_nothing(monkeypatch):
+    agent, twin = until(DUE + 4), until(DUE + SPREAD + 3)
+    before = fingerprint(agent)
+    grow = treebandit.trees.grower.grow_tree
+
+    def broken(*arguments):
+        raise Interrupted
+
+    monkeypatch.setattr(treebandit.trees.grower, "grow_tree", broken)
+    with pytest.raises(Interrupted):
+        until(DUE + SPREAD, agent, DUE + 4)
+    monkeypatch.setattr(treebandit.trees.grower, "grow_tree", grow)
+    assert fingerprint(agent) == before
+    assert fingerprint(until(DUE + SPREAD + 3, agent, DUE + 4)) == fingerprint(twin)
+
+
+def test_waiting_does_the_rest_of_a_spread_rebuild():
+    agent = until(DUE + 2)
+    assert agent.wait()
+    assert agent.model.rebuild is None
+    assert rows_in(agent) == {DUE + 2}
+    assert agent.wait()
+    assert treebandit.LinUCB().wait()
+
+
+def test_decisions_go_on_while_a_thread_rebuilds(held):
+    trees, go = held()
+    agent = until(DUE, trees=trees, background=True)
+    before = agent.model.leaves
+    assert not agent.wait(0.01)
+    until(DUE + 40, agent, DUE)
+    agent.choose(X[0], arms=[0, 1, 2])
+    assert agent.model.leaves is before
+    assert rows_in(agent) == {DUE + 40}
+    go.set()
+    assert agent.wait()
+    assert agent.model.leaves is not before
+    assert agent.model.rebuild is None
+    assert agent.model.level == 1
+    assert rows_in(agent) == {DUE + 40}
+
+
+def test_a_decision_takes_over_what_a_thread_has_finished(held):
+    trees, go = held()
+    agent = until(DUE, trees=trees, background=True)
+    job = agent.model.rebuild
+    go.set()
+    assert job.join(60)
+    agent.choose(X[0], arms=[0, 1, 2])
+    assert agent.model.rebuild is None
+    assert agent.model.leaves is job.fit.leaves
+
+
+@pytest.mark.parametrize("by", ["learn", "wait"])
+def test_what_ends_a_thread_is_raised_once(by, held):
+    trees, go = held(fails=True)
+    agent = until(DUE, trees=trees, background=True)
+    go.set()
+    agent.model.rebuild.join(60)
+    agent.choose(X[0], arms=[0, 1, 2])
+    with pytest.raises(TreebanditError, match="MemoryError: no memory"):
+        agent.wait() if by == "wait" else until(DUE + 1, agent, DUE)
+    assert len(agent.model.history) == DUE
+    until(DUE + 1, agent, DUE)
+    assert len(agent.model.history) == DUE + 1
+
+
+def test_agents_are_saved_and_copied_while_a_thread_rebuilds(held, tmp_path):
+    trees, go = held()
+    agent = until(DUE, trees=trees, background=True)
+    until(DUE + 40, agent, DUE)
+    agent.save(tmp_path / "agent", history=True)
+    loaded = treebandit.load(tmp_path / "agent", classes=[Held])
+    copies = [loaded, deepcopy(agent), pickle.loads(pickle.dumps(agent))]
+    go.set()
+    for each in (agent, *copies):
+        assert each.wait()
+        assert each.model.level == 1
+        assert rows_in(each) == {DUE + 40}
+    nodes = {each.model.leaves.forest.nodes.tobytes() for each in (agent, *copies)}
+    assert len(nodes) == 1
+
+
+def test_many_threads_decide_and_learn_while_another_rebuilds():
+    agent = Bandit(TREES, rebuild="every 50", background=True, seed=0)
+    agent.learn(X[:100], Y[:100], arms=ARMS[:100])
+
+    def play(part):
+        for row in range(part, 300, 3):
+            chosen = int(agent.choose(X[row], arms=[0, 1, 2])[0])
+            agent.learn(X[row], Y[row], arms=[chosen])
+
+    threads = [threading.Thread(target=play, args=(part,)) for part in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert agent.wait()
+    assert agent.clock == 400
+    assert rows_in(agent) == {400}
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_makes_the_rebuild_itself(held):
+    trees, go = held()
+    agent = until(DUE, trees=trees, background=True)
+    child = os.fork()
+    if child == 0:
+        go.set()
+        os._exit(0 if agent.wait(60) and agent.model.level == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert agent.model.rebuild is not None
+    go.set()
+    assert agent.wait()
+    assert agent.model.level == 1
+
+
+def test_no_thread_is_left_at_the_end_of_a_process():
+    code = (
+        "import numpy as np, treebandit, threading, atexit\n"
+        "atexit.register(lambda: print([t.name for t in threading.enumerate()][1:]))\n"
+        "x = np.random.default_rng(0).normal(size=(4000, 4)).astype(np.float32)\n"
+        "a = treebandit.Bandit(rebuild='every 4002', background=True, seed=0)\n"
+        "a.learn(x, x[:, 0], arms=np.arange(4000) % 2); a.learn(x[:1], x[:1, 0], arms=[0])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (run.returncode, run.stderr, run.stdout.strip()) == (0, "", "[]")
+
+
+def test_background_is_a_flag():
+    with pytest.raises(ParameterError, match="background='yes'"):
+        Bandit(background="yes")

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+
+from treebandit.core import Candidates, Columns
+from treebandit.errors import ParameterError, SavedFileError
+from treebandit.models.forgetting import Forgetting
+from treebandit.models.history import History
+from treebandit.models.memory import Memory
+from treebandit.models.ridge import Ridge
+
+COLUMNS = Columns.numeric(1)
+RANDOM = np.random.default_rng
+
+
+def rows(x, arms):
+    return Candidates(np.asarray(x, np.float32).reshape(-1, 1), np.asarray(arms, np.intp), COLUMNS)
+
+
+def history(arms):
+    return History().appended(rows(np.arange(len(arms)), arms), np.arange(float(len(arms))))
+
+
+def watched(arms, errors):
+    """The memory at its first alarm, and how many rows it had seen; or after the last row."""
+    memory = Memory("auto")
+    for seen in range(1, len(arms) + 1):
+        memory = memory.after(arms[seen - 1 : seen], errors[seen - 1 : seen])
+        if memory.alarm:
+            break
+    return memory, seen
+
+
+def drifting(changed, n=1200, at=800, step=1.0):
+    """Rows of four arms, their errors, which of them have changed."""
+    random = RANDOM(3)
+    arms = random.integers(0, 4, n)
+    return arms, random.normal(size=n) * 0.5 - step * (np.isin(arms, changed) & (np.arange(n) >= at))
+
+
+@pytest.mark.parametrize("wrong", ["some", 9, 0, -5, 2.5, True, None])
+def test_other_rules_are_refused(wrong):
+    with pytest.raises(ParameterError, match="memory"):
+        Memory(wrong)
+
+
+def test_a_number_keeps_the_newest_rows_and_all_keeps_all():
+    of = history(np.zeros(50))
+    assert Memory("all").kept(of) is None
+    assert Memory(50).kept(of) is None
+    assert of.only(Memory(20).kept(of)).rewards.tolist() == list(range(30, 50))
+
+
+def test_all_arms_are_forgotten_where_all_have_changed():
+    memory, seen = watched(*drifting([0, 1, 2, 3]))
+    assert 800 < seen < 860
+    arms = drifting([0, 1, 2, 3])[0][:seen]
+    kept = memory.kept(history(arms))
+    assert not kept[:780].any()
+    assert kept[-20:].all()
+
+
+def test_only_the_arm_that_has_changed_is_forgotten():
+    arms, errors = drifting([2])
+    memory, seen = watched(arms, errors)
+    assert 800 < seen < 1000
+    kept, mine = memory.kept(history(arms[:seen])), arms[:seen] == 2
+    assert kept[~mine].all()
+    assert not kept[mine][:190].any()
+    assert kept[mine][-8:].all()
+
+
+def test_errors_without_change_and_errors_that_shrink_raise_no_alarm():
+    arms, errors = drifting([])
+    assert not watched(arms, errors)[0].alarm
+    assert not watched(arms, errors + np.linspace(2, 0, len(errors)))[0].alarm
+
+
+def test_rare_large_rewards_are_no_change():
+    random = RANDOM(0)
+    spent = np.where(random.random(20_000) < 0.02, random.lognormal(3.0, 1.5, 20_000), 0.0)
+    errors = (spent - spent.mean()) / spent.std()
+    assert errors.max() > 20
+    assert not watched(random.integers(0, 3, 20_000), errors)[0].alarm
+
+
+def test_nothing_of_a_memory_changes_but_what_after_gives():
+    arms, errors = drifting([0])
+    memory, _ = watched(arms[:100], errors[:100])
+    before = repr(memory.state())
+    memory.after(arms[100:200], errors[100:200])
+    assert repr(memory.state()) == before
+
+
+def test_a_memory_goes_on_where_it_was_saved():
+    arms, errors = drifting([1, 2])
+    memory, _ = watched(arms[:805], errors[:805])
+    again = Memory.restored(memory.state(), "auto", history(arms[:805]))
+    one, other = (each.after(arms[805:900], errors[805:900]) for each in (memory, again))
+    assert one.alarm
+    of = history(arms[:900])
+    np.testing.assert_array_equal(one.kept(of), other.kept(of))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"arms": np.array([0, 0, 1, 2])},
+        {"arms": np.array([0, 1, 2])},
+        {"newest": np.zeros((2, 513))},
+        {"newest": np.full((2, 3), 17.0)},
+        {"newest": np.full((2, 3), np.nan)},
+        {"seen": None},
+    ],
+)
+def test_forged_memories_are_refused(forged):
+    arms, errors = drifting([])
+    memory, _ = watched(arms[:200], errors[:200])
+    with pytest.raises(SavedFileError):
+        Memory.restored({**memory.state(), **forged}, "auto", history(arms[:200]))
+    with pytest.raises(SavedFileError, match="more rows"):
+        Memory.restored(memory.state(), "auto", history(arms[:100]))
+
+
+def test_a_forgetting_ridge_is_a_ridge_fitted_to_the_rows_kept():
+    random = RANDOM(0)
+    model = Forgetting(Ridge, 100)
+    for _ in range(50):
+        x, arms = random.normal(size=9), random.integers(0, 2, 9)
+        model.prepared(rows(x, arms), x * arms, t=1, random=random)()
+        kept = len(model.history)
+        assert kept <= 100 * 1.125 + 9
+    fitted = Ridge()
+    fitted.learn(model.history.rows(COLUMNS), model.history.rewards)
+    asked = rows([0.5, 0.5], [0, 1])
+    assert kept >= 100
+    np.testing.assert_allclose(model.estimate(asked).mean, fitted.estimate(asked).mean, atol=1e-9)
