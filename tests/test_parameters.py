@@ -1,6 +1,9 @@
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 
+from treebandit import TETS, UCB1, Bandit, LinUCB, TreeBootstrap, Uniform
 from treebandit.errors import ParameterError
 from treebandit.parameters import check_choice, check_number, check_seed, check_text
 
@@ -66,3 +69,39 @@ def test_seeds_words_and_text():
     for text in ("", "a\0", None, 3, b"y", ["y"]):
         with pytest.raises(ParameterError, match="label is .*; give text"):
             check_text("label", text)
+
+
+def test_a_time_span_is_no_whole_number():
+    with pytest.raises(ParameterError, match="size is"):
+        check_number("size", np.timedelta64(3, "s"), whole=True)
+
+
+@pytest.mark.parametrize("seed", ["abc", -1, 1.5, True, [1, 2], np.random.default_rng(0), np.timedelta64(1)])
+@pytest.mark.parametrize("kind", [Uniform, LinUCB, Bandit])
+def test_a_seed_that_is_none_is_told_when_an_agent_is_made(kind, seed):
+    with pytest.raises(ParameterError, match="seed is"):
+        kind(seed=seed)
+
+
+@pytest.mark.parametrize("standardise", [None, 1, "yes", np.ones(2)])
+def test_flags_of_agents_are_flags(standardise):
+    for kind in (UCB1, TreeBootstrap, TETS):
+        with pytest.raises(ParameterError, match=rf"{kind.__name__}.standardise is .*; give true or false"):
+            kind(standardise=standardise)
+
+
+def test_numbers_of_numpy_become_plain_ones():
+    agent = LinUCB(exploration=np.float16(0.5), shared=np.bool_(True), seed=np.int8(3))
+    assert [type(value) for value in (agent.exploration, agent.shared, agent.seed)] == [float, bool, int]
+
+
+def test_fields_that_a_class_of_ones_own_declares_are_its_own_matter():
+    @dataclass(eq=False)
+    class Mine(LinUCB):
+        exploration: str = "much"
+        notes: list = field(default_factory=list)
+
+        def _parts(self):
+            return LinUCB(seed=0)._parts()
+
+    assert Mine(notes="anything").exploration == "much"

@@ -2,6 +2,7 @@ from treebandit.agents.bandit_forest import BanditForest as BanditForest
 from treebandit.agents.base import BaseAgent as BaseAgent
 from treebandit.agents.default import Bandit as Bandit
 from treebandit.agents.ensemble_sampling import EnsembleSampling as EnsembleSampling
+from treebandit.agents.explaining import Explanation as Explanation
 from treebandit.agents.linear import LinTS as LinTS
 from treebandit.agents.linear import LinUCB as LinUCB
 from treebandit.agents.neural import NeuralTS as NeuralTS

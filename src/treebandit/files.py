@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 import stat
 import time
 import uuid
@@ -29,8 +30,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         target = Path(os.path.realpath(path))
         partial = target.with_name(f"{_prefix(target)}{uuid.uuid4().hex}.part")
-    except ValueError as error:
-        raise SavedFileError(f"{path!r} is no path of a file ({error})") from error
+    except (TypeError, ValueError) as error:
+        raise SavedFileError(f"{reprlib.repr(path)} is no path of a file ({error})") from error
     try:
         mode = _mode(target)
         with _created(partial) as file:

@@ -303,13 +303,13 @@ def _without_infinity(values: Floats, picks: int) -> Floats:
 
 def _as_list(name: str, nodes: Iterable[Hashable]) -> list[Any]:
     """The nodes as a list; arrays give plain Python values."""
-    if (
-        not isinstance(nodes, Iterable)
-        or isinstance(nodes, bytes | Mapping)
-        or getattr(nodes, "ndim", 1) != 1
-    ):
+    listed = isinstance(nodes, Iterable) and not isinstance(nodes, bytes | Mapping)
+    if not listed or getattr(nodes, "ndim", 1) != 1:
         raise ParameterError(f"{name} is {reprlib.repr(nodes)}; give a list with one node per candidate")
-    return list(nodes.tolist()) if isinstance(nodes, np.ndarray) else list(nodes)
+    try:
+        return list(nodes.tolist()) if isinstance(nodes, np.ndarray) else list(nodes)
+    except Exception as error:
+        raise ParameterError(f"{name} cannot be read ({error}); give one node per candidate") from error
 
 
 def _numbered(*groups: list[Any]) -> dict[Any, int]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import reprlib
-from collections.abc import Collection
-from typing import Any
+import sys
+import types
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from treebandit.errors import ParameterError
+
+_LARGEST = sys.float_info.max
 
 
 def check_number(
@@ -28,13 +34,18 @@ def check_number(
     """
     if value is None and optional:
         return
-    kinds: Any = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    fits = isinstance(value, kinds) and not isinstance(value, bool) and abs(value) < float("inf")
-    if fits and not (
-        (least is not None and value < least)
-        or (above is not None and value <= above)
-        or (most is not None and value > most)
-        or (below is not None and value >= below)
+    number = plain_number(value)
+    kinds = int if whole else (int, float)
+    possible = isinstance(number, kinds) and not isinstance(number, bool)
+    if (
+        possible
+        and abs(number) < float("inf")
+        and not (
+            (least is not None and number < least)
+            or (above is not None and number <= above)
+            or (most is not None and number > most)
+            or (below is not None and number >= below)
+        )
     ):
         return
     limits = [
@@ -71,3 +82,98 @@ def check_text(name: str, value: Any, *, optional: bool = False) -> None:
     """Raise unless `value` is text that is not empty and could name a file."""
     if not ((isinstance(value, str) and value and "\0" not in value) or (value is None and optional)):
         raise ParameterError(f"{name} is {reprlib.repr(value)}; give text{' or None' if optional else ''}")
+
+
+def plain_number(value: Any) -> Any:
+    """A number, flag or text of numpy as one of Python; anything else as it is."""
+    if isinstance(value, np.timedelta64):  # which numpy counts among the whole numbers
+        return value
+    for numpys, plain in ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.str_, str)):
+        if isinstance(value, numpys):
+            return plain(value)
+    return value
+
+
+def check_fields(thing: Any, *, name: str | None = None) -> dict[str, Any]:
+    """Raise unless every field of a dataclass of this package that declares plain values has such a value.
+
+    What fits, but comes as a number of numpy, is given back as one of Python: {field: plain number}. Fields that a
+    class of one's own declares are its own matter.
+    """
+    plain_numbers = {}
+    for field, hint in _field_types(type(thing)).items():  # type: ignore[arg-type]
+        given = getattr(thing, field)
+        value = plain_number(given)
+        if not fits(value, hint):
+            raise ParameterError(
+                f"{name or type(thing).__name__}.{field} is {reprlib.repr(given)}; give {in_words(hint)}"
+            )
+        if value is not given:
+            plain_numbers[field] = value
+    return plain_numbers
+
+
+@cache
+def _field_types(kind: Any) -> dict[str, Any]:
+    """The fields that classes of this package declare to be plain values, and their types."""
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        if base.__module__.partition(".")[0] == __package__ and dataclasses.is_dataclass(base):
+            hints = get_type_hints(base)
+            names = [field.name for field in dataclasses.fields(base) if field.init]
+            found |= {name: hints[name] for name in names if _is_plain(hints[name])}
+        else:
+            for name in vars(base).get("__annotations__", ()):
+                found.pop(name, None)
+    return found
+
+
+_PLAIN = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    types.NoneType: "none",
+}
+
+
+def _is_plain(hint: Any) -> bool:
+    """Whether a type hint allows numbers, flags, texts, None, tables and lists only."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return all(map(_is_plain, get_args(hint)))
+    kind = origin or hint
+    return origin is Literal or hint in _PLAIN or (isinstance(kind, type) and issubclass(kind, Iterable))
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a plain value, or an object, is what a type hint says; of a Literal only the type of its words."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(fits(value, each) for each in inner)
+    if origin is Literal:
+        return any(type(value) is type(each) for each in inner)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) > _LARGEST
+    if hint in _PLAIN:
+        return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+    if not isinstance(origin or hint, type):
+        return True
+    if issubclass(origin or hint, Mapping):
+        return isinstance(value, Mapping) and all(fits(part, inner[-1]) for part in value.values() if inner)
+    if issubclass(origin or hint, Iterable):
+        return isinstance(value, list | tuple) and all(fits(part, inner[0]) for part in value if inner)
+    return not isinstance(value, bool | int | float | str | list | dict | types.NoneType)
+
+
+def in_words(hint: Any) -> str:
+    """A type in words, for messages."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(in_words(each) for each in get_args(hint)))
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(repr, get_args(hint)))}"
+    if isinstance(kind := get_origin(hint) or hint, type) and issubclass(kind, Iterable) and kind is not str:
+        return "a table" if issubclass(kind, Mapping) else "a list"
+    return _PLAIN.get(hint, "an object that names its class")

@@ -14,9 +14,10 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from treebandit.errors import DescriptionError, nearest
+from treebandit.parameters import fits, in_words
 
 Kind = Literal["agent", "tree learner", "environment", "oracle"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -55,6 +56,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     },
     None: {
         "agents.base": "BaseAgent",
+        "agents.explaining": "Explanation",
         "agents.warming": "warm_up",
         "checks.agents": "check_agent",
         "checks.environments": "check_environment",
@@ -86,6 +88,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "experiments.study_file": "load_study shipped_studies",
         "reports.evaluation_page": "write_evaluation_page",
         "reports.evaluation_terminal": "print_evaluation",
+        "reports.explanations": "explanation_figure",
         "reports.figures": "write_figures",
         "reports.markdown": "as_markdown",
         "reports.page": "write_page",
@@ -301,49 +304,11 @@ def _check_types(target: Any, arguments: Mapping[str, Any], where: str) -> None:
     """Raise where an argument is not what the constructor of a registered class declares."""
     hints = get_type_hints(target if dataclasses.is_dataclass(target) else target.__init__)
     for name, value in arguments.items():
-        if not _fits(value, hints.get(name, Any)):
-            raise DescriptionError(f"{where}: {name} is {_short(value)}; expected {_words(hints[name])}")
+        if value is not _NOT_BUILT and not fits(value, hints.get(name, Any)):
+            raise DescriptionError(f"{where}: {name} is {_short(value)}; expected {in_words(hints[name])}")
 
 
-_PLAIN = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    types.NoneType: "none",
-}
 _NOT_BUILT = object()
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint is Any or value is _NOT_BUILT:
-        return True
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in inner)
-    if origin is Literal:
-        return any(type(value) is type(each) for each in inner)
-    if hint in _PLAIN:
-        kinds = (int, float) if hint is float else hint
-        return isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
-    if not isinstance(origin or hint, type):
-        return True
-    if issubclass(origin or hint, Mapping):
-        return isinstance(value, Mapping) and all(_fits(part, inner[-1]) for part in value.values() if inner)
-    if issubclass(origin or hint, Iterable):
-        return isinstance(value, list | tuple) and all(_fits(part, inner[0]) for part in value if inner)
-    return not isinstance(value, bool | int | float | str | list | dict | types.NoneType)
-
-
-def _words(hint: Any) -> str:
-    """A type in words, for messages."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_words(each) for each in get_args(hint)))
-    if get_origin(hint) is Literal:
-        return f"one of {', '.join(map(repr, get_args(hint)))}"
-    if isinstance(kind := get_origin(hint) or hint, type) and issubclass(kind, Iterable) and kind is not str:
-        return "a table" if issubclass(kind, Mapping) else "a list"
-    return _PLAIN.get(hint, "an object that names its class")
 
 
 def _by_name(classes: Classes) -> dict[str, Callable[..., Any]]:

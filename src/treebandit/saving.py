@@ -10,6 +10,7 @@ import io
 import json
 import math
 import os
+import reprlib
 import stat
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -21,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import registry
-from treebandit.errors import MissingExtraError, SavedFileError
+from treebandit.errors import MissingExtraError, ParameterError, SavedFileError
 from treebandit.files import replacing
+from treebandit.parameters import check_number
 
 FORMAT = "treebandit agent"
 VERSION = 2
@@ -89,9 +91,10 @@ def load(path: str | os.PathLike[str], *, classes: Iterable[type] = (), max_byte
 
     classes: classes of your own that the file may name. max_bytes: what the file may take in memory.
     """
+    own = check_classes(classes)
     description, state = read(path, max_bytes=max_bytes)
     try:
-        thing = registry.build(description, classes=classes, kinds=_KINDS, where="agent")
+        thing = registry.build(description, classes=own, kinds=_KINDS, where="agent")
         if not hasattr(thing, "_resume"):
             raise SavedFileError(f"it describes {type(thing).__name__}, which is no agent")
         thing._resume(state)
@@ -102,8 +105,25 @@ def load(path: str | os.PathLike[str], *, classes: Iterable[type] = (), max_byte
     return thing
 
 
+def check_classes(classes: Any) -> list[type]:
+    """The classes that a caller hands over, as a list."""
+    try:
+        own = list(classes)
+    except Exception as error:
+        raise ParameterError(f"classes is {reprlib.repr(classes)}; give a list of classes") from error
+    for kind in own:
+        if not isinstance(kind, type):
+            raise ParameterError(
+                f"classes hold {reprlib.repr(kind)}, which is no class; give a list of classes"
+            )
+    return own
+
+
 def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> tuple[Any, Any]:
     """Description and state in a file, in no more than `max_bytes` bytes of memory."""
+    check_number("max_bytes", max_bytes, least=1, whole=True)
+    if not isinstance(path, str | os.PathLike):
+        raise SavedFileError(f"{reprlib.repr(path)} is no path of a file; give text or a pathlib.Path")
     try:
         with _Source(path, max_bytes) as source, zipfile.ZipFile(source) as archive:
             members = _members(archive, max_bytes)

@@ -1,8 +1,10 @@
 """An exception at any moment leaves an agent as it was before a call, or as it is after it."""
 
 import signal
+import sys
 import threading
 import time
+from contextlib import suppress
 from copy import deepcopy
 
 import numpy as np
@@ -47,6 +49,52 @@ def test_learn_is_done_or_not_done(name, rows, alarm):
             pass
         twin.estimate(X[:2], arms=ARMS[:2])  # any use brings an interrupted call to its end
         assert fingerprint(twin) in (before, after)
+
+
+def lines_of(call, cut_at=None):
+    """How many lines of the package a call runs; an interruption comes before the line of number `cut_at`."""
+    seen = 0
+
+    def line(frame, event, argument):
+        nonlocal seen
+        seen += event == "line"
+        if seen == cut_at:
+            raise Interrupted
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, *_: line if "/treebandit/" in frame.f_code.co_filename else None)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return seen
+
+
+CALLS = {
+    "choose": lambda agent: agent.choose(X[0], arms=[0, 1, 9]),
+    "decide": lambda agent: agent.decide(X[0], arms=[0, 1, 9], draws=5, id="a"),
+    "decide_many": lambda agent: agent.decide_many(X[:3], arms=[0, 1, 2], draws=5, ids=["a", "b", "c"]),
+    "probabilities": lambda agent: agent.probabilities(X[0], arms=[0, 1, 2], draws=5),
+    "learn": lambda agent: agent.learn(X[300:303], Y[300:303], arms=[7, 8, 7], new_arms=True),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_call_cut_short_at_any_line_is_done_or_not_done(name):
+    agent, random = taught(name), np.random.default_rng(2)
+    before = fingerprint(agent)
+    for call in CALLS.values():
+        twin = deepcopy(agent)
+        # The last line leaves `with self._lock`, where no signal is handled.
+        moments = random.integers(1, lines_of(lambda twin=twin, call=call: call(twin)), 2)
+        after = fingerprint(twin)
+        for moment in moments.tolist():
+            twin = deepcopy(agent)
+            with suppress(Interrupted):
+                lines_of(lambda twin=twin, call=call: call(twin), moment)
+            assert fingerprint(deepcopy(twin)) in (before, after)
+            call(twin)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -103,22 +151,35 @@ def test_an_oracle_may_look_but_not_play():
     assert agent.clock == clock + 1
 
 
-@pytest.mark.parametrize(
-    "name", ["Bandit", "TEUCB-XGBoost", "LinTS", "TreeBootstrap", "UCB1", "BanditForest"]
-)
-def test_threads_lose_nothing(name):
-    agent, errors, sent = EVERY[name](), [], []
+@pytest.mark.parametrize("name", EVERY)
+def test_threads_lose_nothing(name, tmp_path):
+    """Eight threads choose, decide, decide on many rows, learn, look and save."""
+    agent, errors, learned = EVERY[name](), [], []
+    agent.learn(X[:30], Y[:30], arms=ARMS[:30])
 
     def work(number):
         mine = np.random.default_rng(number)
         try:
-            for _ in range(60):
-                x = mine.normal(size=4).astype(np.float32)
-                row = int(agent.choose(x, arms=[0, 1, 2])[0])
-                agent.learn(x, float(row == 1), arms=[row])
-                sent.append(1)
-                if mine.random() < 0.1 and len(sent) > 200:
-                    agent.estimate(x[None], arms=[row])
+            for _ in range(10):
+                x, kind = mine.normal(size=4).astype(np.float32), mine.integers(4)
+                if kind == 0:
+                    row = int(agent.choose(x, arms=[0, 1, 2])[0])
+                    agent.learn(x, float(row == 1), arms=[row])
+                    rows = 1
+                elif kind == 1:
+                    decision = agent.decide(x, arms=[0, 1, 2], draws=3)
+                    agent.learn(decision, float(decision.arm == 1))
+                    rows = 1
+                elif kind == 2:
+                    decisions = agent.decide_many(mine.normal(size=(2, 4)), arms=[0, 1, 2], draws=3)
+                    agent.learn(decisions, [0.0, 1.0])
+                    rows = 2
+                else:
+                    agent.estimate(x[None], arms=[1])
+                    agent.probabilities(x, arms=[0, 1, 2], draws=3)
+                    agent.save(tmp_path / "agent")
+                    rows = 0
+                learned.append(rows)
         except BaseException as error:
             errors.append(error)
 
@@ -128,12 +189,15 @@ def test_threads_lose_nothing(name):
     for thread in threads:
         thread.join()
     assert not errors
-    assert agent.clock == 480
+    assert agent.clock == 30 + sum(learned)
     counts = agent.estimate(np.zeros((3, 4)), arms=[0, 1, 2]).count
-    if name in ("LinTS", "UCB1"):
-        assert counts.sum() == 480
+    if (
+        name.startswith(("LinUCB", "LinTS", "UCB1", "EnsembleSampling", "EpsilonGreedy"))
+        and "shared" not in name
+    ):
+        assert counts.sum() == 30 + sum(learned)
     if hasattr(agent, "model") and hasattr(agent.model, "history"):
-        assert len(agent.model.history) == 480
+        assert len(agent.model.history) == 30 + sum(learned)
 
 
 def test_two_threads_saving_to_one_path_leave_a_good_file(tmp_path):

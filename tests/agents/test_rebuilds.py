@@ -123,6 +123,15 @@ def test_choices_are_repeatable():
             agent.learn(X[row], Y[row], arms=[chosen[0]])
 
 
+@pytest.mark.parametrize("background", [False, True])
+def test_rows_that_are_forgotten_when_a_rebuild_starts_are_in_none_of_its_leaves(background):
+    agent = until(DUE + SPREAD + 5, memory=150, background=background)
+    agent.wait()
+    assert agent.model.rebuild is None
+    assert rows_in(agent) == {len(agent.model.history)}
+    assert len(agent.model.history) < DUE
+
+
 @pytest.mark.parametrize("copy", ["saved", "pickled", "deepcopied"])
 def test_a_copy_made_during_a_spread_rebuild_goes_on_alike(copy, tmp_path):
     agent = until(DUE + 4)

@@ -10,7 +10,7 @@ from playing import SMALL, make_agent, play
 
 import treebandit
 from treebandit import TETS, TEUCB, BaseAgent, LightGBMTrees, LinUCB, RandomForestTrees, Uniform, saving
-from treebandit.errors import SavedFileError
+from treebandit.errors import SavedFileError, TreebanditError
 
 
 @pytest.mark.parametrize("rounds", [0, 4, 60])
@@ -247,3 +247,20 @@ def test_arms_and_columns_may_have_any_name(tmp_path, name):
     again = LinUCB.load(tmp_path / "a")
     ours, theirs = (one.estimate(frame, arms=[name, "b", "new"]).mean for one in (agent, again))
     assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("load", [treebandit.load, LinUCB.load])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"classes": 5}, "classes is 5"),
+        ({"classes": ["LinUCB"]}, "classes hold 'LinUCB'"),
+        ({"max_bytes": "much"}, "max_bytes is 'much'"),
+        ({"path": 3}, "3 is no path"),
+        ({"path": b"agent"}, "is no path"),
+    ],
+)
+def test_bad_arguments_of_load_are_named(load, given, message, tmp_path):
+    LinUCB(seed=0).save(tmp_path / "agent")
+    with pytest.raises(TreebanditError, match=message):
+        load(**{"path": tmp_path / "agent"} | given)

@@ -152,3 +152,17 @@ def test_warm_start_learns_rows_of_their_own_and_sets():
     only_sums = DecisionLog.from_frame(log.frame.with_columns(rewards=None))
     with pytest.raises(LogError, match="only the sum of their rewards"):
         warm_start(LinUCB(), only_sums)
+
+
+def test_an_agent_learns_a_log_by_learn():
+    log = shop_log(200, seed=5)
+    one, two = LinUCB(seed=0), LinUCB(seed=0)
+    one.learn(log)
+    assert warm_start(two, log) == 200
+    visitor = {"hour": 9, "age": 60, "city": "Kiel"}
+    arms = ["coffee", "tea", "water"]
+    assert one.estimate(visitor, arms).mean.tolist() == two.estimate(visitor, arms).mean.tolist()
+    with pytest.raises(InputError, match="no rewards for dict; give one per row, or a DecisionLog"):
+        one.learn(visitor)
+    with pytest.raises(InputError, match="no rewards for DecisionLog"):
+        one.learn(log, arms=arms)

@@ -319,3 +319,27 @@ def test_the_promised_sample_size_is_the_one_found_in_the_long_run(log):
         assert policy.diagnostics.promised == pytest.approx(policy.diagnostics.effective, rel=0.1)
     modelled = evaluate(log, ["uniform"], estimators=("dr",), reward_model=QUICK)["uniform"].diagnostics
     assert modelled.promised == pytest.approx(found["uniform"].diagnostics.promised)
+
+
+def test_arms_that_no_decision_offers_are_named(log):
+    found = evaluate(log, ["arm:cofee"], estimators=("ips",))
+    assert (
+        "No decision offers the arm 'cofee'; did you mean 'coffee'? there are 'coffee', 'tea', 'water'."
+        in found.notes
+    )
+
+
+def test_what_intervals_assume_is_said(log):
+    found = evaluate(log, ["uniform"], estimators=("ips", "dm"), interval="time-uniform")
+    assert any("reward_range" in note for note in found.notes)
+    assert any("dm does not count" in note for note in found.notes)
+    known = evaluate(log, ["uniform"], estimators=("ips",), interval="time-uniform", reward_range=(0.0, 1.0))
+    assert known.notes == []
+
+
+def test_the_log_is_described_in_words(log):
+    told = evaluate(log, ["uniform"], estimators=("ips",)).log.facts()
+    assert "standard errors at most" in told[0]
+    assert told[1].startswith("drift of the logging policy ")
+    chosen_only = DecisionLog(log.frame.with_columns(probabilities=pl.lit(None, pl.List(pl.Float64))))
+    assert "unknown" in evaluate(chosen_only, ["uniform"], estimators=("ips",)).log.facts()[0]

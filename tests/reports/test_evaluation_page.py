@@ -62,9 +62,14 @@ def test_every_chart_is_drawn_without_complaint(page, browser):
 
 def test_the_table_tells_sample_sizes_and_what_is_refused(page, browser):
     open_page(browser, page)
-    rows = browser.evaluate("[...document.querySelectorAll('tbody tr')].map(r => r.textContent)")
+    rows = browser.evaluate("[...document.querySelectorAll('tbody tr[data-policy]')].map(r => r.textContent)")
     assert len(rows) == 4
+    assert all("100 %" in row for row in rows)  # support
+    values = browser.evaluate("[...document.querySelectorAll('tr[data-estimates] small')].length")
+    assert values == 4 * 3
     refused = browser.evaluate("[...document.querySelectorAll('tr.refused')].map(r => r.dataset.policy)")
+    first = browser.evaluate("document.querySelector('main h2').textContent")
+    assert first == "What the estimates rest on"
     stated = browser.evaluate("[...document.querySelectorAll('main .progress')].map(p => p.textContent)")
     assert len(refused) == sum("not enough evidence" in text for text in stated)
 

@@ -27,7 +27,7 @@ from treebandit.errors import (
 )
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
-from treebandit.parameters import check_flag
+from treebandit.parameters import check_fields, check_flag, check_seed
 from treebandit.policies.floor import ScoreDraws
 
 _Decided = TypeVar("_Decided")
@@ -63,6 +63,8 @@ class BaseAgent:
         inherit_arguments(cls)
 
     def __post_init__(self) -> None:
+        vars(self).update(check_fields(self))
+        check_seed(self.seed)
         self.clock = 0
         self._decided = False
         #: Whether it was loaded from a file without history.
@@ -175,16 +177,22 @@ class BaseAgent:
             candidates, inputs = self._inputs.enter(candidates)
             return self._decide(candidates, inputs, self._scores)
 
-    def learn(self, contexts: Any, rewards: ArrayLike, arms: Any = None, *, new_arms: bool = False) -> None:
+    def learn(
+        self, contexts: Any, rewards: ArrayLike | None = None, arms: Any = None, *, new_arms: bool = False
+    ) -> None:
         """Take in rows and their rewards, any number of them, at any time after they were chosen.
 
-        contexts, arms: as in `choose`, the chosen rows only; or a Decision, whoever made it, or a list of them.
+        contexts, arms: as in `choose`, the chosen rows only; or a Decision, whoever made it, or a list of them; or a
+            DecisionLog, which knows its rewards and is learned 10,000 rows at a time.
         rewards: one finite number per row; of a list of decisions, one per decision, a list where several rows were
             chosen.
         new_arms: once the agent has decided, arms that it was neither offered nor taught before are refused, as they
             often are row numbers by mistake; True takes them.
         """
         self._refuse_nested("learn")
+        if rewards is None:
+            deciding.log_to_learn(contexts, arms).teach(self)
+            return
         with self._lock:
             self._finish()
             deciding.refuse_learning(self._decide_only)
@@ -228,7 +236,7 @@ class BaseAgent:
 
         classes: classes of your own that the file names. max_bytes: what the file may take in memory.
         """
-        agent = saving.load(path, classes=(*classes, cls), max_bytes=max_bytes)
+        agent = saving.load(path, classes=[*saving.check_classes(classes), cls], max_bytes=max_bytes)
         if not isinstance(agent, cls):
             raise SavedFileError(
                 f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"

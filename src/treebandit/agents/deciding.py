@@ -170,6 +170,15 @@ def rows_to_learn(contexts: Any, rewards: Any, decisions: list[Decision], arms: 
     return contexts, values, [label for each in decisions for label in each.arms] if with_arms else None
 
 
+def log_to_learn(contexts: Any, arms: Any) -> Any:
+    """What was given without rewards: a decision log, which has them; whatever can teach an agent is one."""
+    if arms is None and not isinstance(contexts, type) and callable(getattr(contexts, "teach", None)):
+        return contexts
+    raise InputError(
+        f"no rewards for {type(contexts).__name__}; give one per row, or a DecisionLog, which knows its rewards"
+    )
+
+
 def _flattened(rewards: Any, sizes: list[int]) -> Any:
     """One reward per chosen row, from one per decision: a number, or a list for a decision of several rows."""
     try:

@@ -8,11 +8,14 @@ import numpy as np
 
 from treebandit import schema
 from treebandit.agents.base import BaseAgent
+from treebandit.agents.deciding import Offer
+from treebandit.agents.explaining import Explanation, explained
 from treebandit.agents.random_start import RandomStart
 from treebandit.core import Candidates, Estimate, Floats, Indices, optional
 from treebandit.errors import NotFittedError
 from treebandit.models.model import Commit, RewardModel
 from treebandit.models.tree_model import TreeModel
+from treebandit.parameters import check_number
 from treebandit.policies import Policy
 from treebandit.policies.floor import ScoreDraws
 
@@ -77,6 +80,31 @@ class ModelAgent(BaseAgent):
         if isinstance(self.model, TreeModel) and (swap := self.model.prepared_swap()) is not None:
             self._unfinished = swap
             super()._finish()
+
+    def explain(self, contexts: Any, arms: Any = None, *, draws: int = 100) -> Explanation:
+        """What each column, and the arm, adds to the mean of each candidate; how much is exploration; and which learned
+        rows were most like it. Changes nothing.
+
+        Trees are explained by Shapley values of paths (TreeSHAP), linear models by z_j·θ_j; both add up exactly. The
+        one-hot columns of a category are summed up.
+
+        contexts, arms: as in `choose`. draws: of the score, whose mean tells how much exploration adds.
+        """
+        self._refuse_nested("explain")
+        check_number("draws", draws, least=1, whole=True)
+        with self._lock:
+            self._finish()
+            candidates, inputs = self._inputs.enter(contexts, arms)
+            self._estimate(candidates)
+            offer = Offer.of(contexts, arms, candidates, "explained")
+
+            def explain(rows: Candidates) -> Explanation:
+                scores = self.policy.draws(
+                    self.model, rows, t=self.clock, random=self._random, size=int(draws)
+                )
+                return explained(self.model, rows, scores, offer.labels, inputs)
+
+            return self._decide(candidates, inputs, explain, undone=True)
 
     def _arms_of(self, candidates: Candidates) -> Indices:
         """The arms among these rows; one where the features alone tell candidates apart."""

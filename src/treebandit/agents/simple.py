@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -63,7 +64,7 @@ class EpsilonGreedy(BaseAgent):
         check_number("epsilon", self.epsilon, least=0, most=1)
         if not isinstance(self.agent, BaseAgent):
             raise ParameterError(
-                f"agent={self.agent!r} is no agent of this package; give one such as LinUCB()"
+                f"agent={reprlib.repr(self.agent)} is no agent of this package; give one such as LinUCB()"
             )
         if self.agent.columns is not None:
             raise ParameterError(

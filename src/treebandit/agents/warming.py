@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +32,9 @@ def warm_up(agent: BaseAgent | None = None) -> None:
 
         agent = Bandit()
     if isinstance(agent, type) or not isinstance(agent, BaseAgent):
-        raise ParameterError(f"{agent!r} is no agent; give one such as LinUCB(), or nothing for Bandit()")
+        raise ParameterError(
+            f"{reprlib.repr(agent)} is no agent; give one such as LinUCB(), or nothing for Bandit()"
+        )
     for arms in (["a", "b"], None):
         fresh: BaseAgent = dataclasses.replace(cast("Any", agent), seed=0, columns=None)
         with suppress(ArmsError):  # of an agent that cannot do without

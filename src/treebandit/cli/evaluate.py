@@ -45,6 +45,13 @@ def evaluate(
         float | None,
         typer.Option(metavar="R", help="What decisions without a reward count as; else left out."),
     ] = None,
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LEAST MOST",
+            help="Possible rewards, for time-uniform intervals; else those of the log, 0 and 1.",
+        ),
+    ] = None,
     floor: Annotated[float, typer.Option(help="Share of an agent's decisions left to chance.")] = 0.01,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Show numbers without enough evidence, too.")
@@ -68,6 +75,8 @@ def evaluate(
     settings: dict[str, Any] = {"interval": interval, "level": level, "anyway": anyway, "floor": floor}
     if missing_reward is not None:
         settings["missing_reward"] = missing_reward
+    if reward_range is not None:
+        settings["reward_range"] = reward_range
     if estimator:
         settings["estimators"] = tuple(package.ESTIMATORS) if estimator == ["all"] else tuple(estimator)
     opened = package.open_log(log, form=form, duplicates=duplicates)  # type: ignore[arg-type]

@@ -158,7 +158,8 @@ class Logged(OneRoundAtATime):
 def _stamp(log: str) -> tuple[Any, ...]:
     """Where the files of a log are, and when they were written."""
     path = Path(log).absolute()
-    files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.is_file() else []
+    # Unlike pathlib, os.path says no of a name that no file can have.
+    files = sorted(path.rglob("*")) if os.path.isdir(path) else [path] if os.path.isfile(path) else []
     return os.environ.get(FOLDER), *((file, file.stat().st_mtime_ns) for file in files)
 
 

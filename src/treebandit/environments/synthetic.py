@@ -12,7 +12,7 @@ from treebandit.core import Candidates, Columns, Features, Floats, Indices, Orac
 from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.errors import ChoiceError, InputError, ParameterError, ShapeError
 from treebandit.oracles import TopK, best_arm
-from treebandit.parameters import check_choice, check_number, check_seed
+from treebandit.parameters import check_choice, check_fields, check_number, check_seed
 
 PROBLEMS = ("linear", "interactions")
 REWARDS = ("binary", "continuous")
@@ -92,6 +92,7 @@ class Synthetic(_KnownTruth):
     horizon = None
 
     def __post_init__(self) -> None:
+        vars(self).update(check_fields(self))
         check_choice("problem", self.problem, PROBLEMS)
         check_choice("change", self.change, CHANGES)
         check_number("drift", self.drift, least=-LARGEST, most=LARGEST)
@@ -101,8 +102,7 @@ class Synthetic(_KnownTruth):
             raise ParameterError(
                 f"informative is {self.informative}; give at most 16 and at most features={self.features}"
             )
-        if self.change_every is not None:
-            _check_counts(change_every=self.change_every)
+        check_number("change_every", self.change_every, least=1, whole=True, optional=True)
         truth = self._begin(rewards=self.rewards, noise=self.noise, seed=self.seed)
         linear = self.problem == "linear"
         self._weights = truth.standard_normal((self.arms, self.features)) if linear else None
@@ -202,6 +202,7 @@ class DescribedArms(_KnownTruth):
     horizon = None
 
     def __post_init__(self) -> None:
+        vars(self).update(check_fields(self))
         _check_counts(
             arms=self.arms,
             offered=self.offered,
@@ -210,6 +211,7 @@ class DescribedArms(_KnownTruth):
             arm_features=self.arm_features,
         )
         _check_size(arms=self.arms, features=self.features + self.arm_features)
+        _check_size(arms=self.arm_features, features=self.features)
         if not self.slots <= self.offered <= self.arms:
             raise ParameterError(
                 f"slots={self.slots}, offered={self.offered}, arms={self.arms}; none may exceed the next"
@@ -240,7 +242,7 @@ class DescribedArms(_KnownTruth):
 
 def _check_counts(**counts: int) -> None:
     for name, count in counts.items():
-        check_number(name, count, least=1, whole=True)
+        check_number(name, count, least=1, most=MOST_NUMBERS, whole=True)
 
 
 def _check_size(*, arms: int, features: int) -> None:

@@ -92,6 +92,10 @@ class Batch:
         return found
 
 
+#: Smaller logged probabilities count as this one, so that squares of weighted rewards are numbers. No evidence rests on
+#: such a decision.
+LEAST_LOGGED = 1e-50
+
 #: What a batch always needs; contexts are read where a model or policy asks for them.
 _ALWAYS = ("chosen", "probability", "probabilities", "reward", "rewards")
 CONTEXTS = ("context", "arm_contexts")
@@ -164,7 +168,18 @@ def _flat(frame: pl.DataFrame, codes: ArmCodes) -> Batch:
         found = codes.encode(frame["arms"].explode())
         own = found[chosen]
     return Batch(
-        frame, numbers, offered, starts, found, own, chosen, owner, logged, marginals, reward, rewards
+        frame,
+        numbers,
+        offered,
+        starts,
+        found,
+        own,
+        chosen,
+        owner,
+        np.maximum(logged, LEAST_LOGGED),
+        marginals,
+        reward,
+        rewards,
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from treebandit.errors import LogError, MissingExtraError, nearest
 
 try:
@@ -32,6 +35,16 @@ SCHEMA: dict[str, pl.DataType] = {
 TEXT_SCHEMA = {name: pl.String() if kind == TIME else kind for name, kind in SCHEMA.items()}
 
 
+def from_json(text: str) -> Any:
+    """A context as it was logged; a LogError where it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LogError(
+            f"a context cannot be read as JSON ({error}): {text[:60]!r}; log a JSON object, or a list of numbers"
+        ) from error
+
+
 def conform(frame: pl.LazyFrame, source: str) -> pl.LazyFrame:
     """The columns of the schema, cast to its types; missing ones are null, others are left out."""
     given = frame.collect_schema()
@@ -41,10 +54,23 @@ def conform(frame: pl.LazyFrame, source: str) -> pl.LazyFrame:
             f"{nearest(next(iter(given), ''), SCHEMA)}a decision log has the columns {', '.join(SCHEMA)}; other files "
             "are read by treebandit.evaluation.from_columns and the converters"
         )
+    for name in given.keys() & SCHEMA.keys():
+        if not _can_be(name, given[name]):
+            raise LogError(f"{source} has {given[name]} in the column {name}; give {SCHEMA[name]}")
     return frame.select(
         _cast(name, given[name], kind) if name in given else pl.lit(None, kind).alias(name)
         for name, kind in SCHEMA.items()
     )
+
+
+def _can_be(name: str, given: pl.DataType) -> bool:
+    """Whether values of a type can stand in a column: objects in contexts alone, and lists where lists are wanted."""
+    wanted = SCHEMA[name]
+    if isinstance(given, pl.Struct):
+        return name == "context"
+    if isinstance(wanted, pl.List):
+        return isinstance(given, pl.List | pl.Array | pl.Null) or (name == "chosen" and given.is_integer())
+    return not isinstance(given, pl.List | pl.Array)
 
 
 def _cast(name: str, given: pl.DataType, wanted: pl.DataType) -> pl.Expr:

@@ -97,7 +97,7 @@ def _decoded(texts: pl.Series, what: str) -> pl.Series:
     """JSON texts as values: a struct, or a list where features have no names."""
     try:
         return texts.str.json_decode(infer_schema_length=None)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).partition("\n")[0]
         raise LogError(
             f"{what} of a decision cannot be read as JSON ({reason}); log a JSON object, or a list of numbers"

@@ -101,11 +101,12 @@ def _plain(value: Any) -> Any:
 
 
 def warm_start(agent: Any, log: DecisionLog) -> int:
-    """Let an agent learn all decisions of a log that have rewards; gives how many rows it learned.
+    """Let an agent learn all decisions of a log that have rewards, as `agent.learn(log)`; gives how many rows.
 
     The rows are learned in the order of the log, as if the agent had chosen them itself. It does not correct for how
     they were chosen: an old policy that rarely played an arm leaves the agent unsure of it, which it then explores.
     """
+    log.check()
     learned = 0
     rows: list[Any] = []
     rewards: list[float] = []

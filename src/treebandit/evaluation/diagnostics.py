@@ -257,6 +257,22 @@ class LogDiagnostics:
         noise = 0.5 * (np.sqrt(2 * whole * (1 - whole) / np.pi) / np.sqrt(np.maximum(sizes, 1))).sum(axis=1)
         return float(np.clip(distance - noise, 0, 1)[sizes[:, 0] > 0].max(initial=0.0))
 
+    def facts(self) -> list[str]:
+        """What was looked at in the log itself, in words."""
+        found = []
+        if self.calibration:
+            worst = max((row["errors"] for row in self.calibration), key=abs)
+            found.append(
+                f"logged probabilities and choices differ by {abs(worst):.1f} standard errors at most"
+            )
+        else:
+            found.append(
+                "calibration unknown: the probabilities of arms that were not chosen were not logged"
+            )
+        if self.drift is not None:
+            found.append(f"drift of the logging policy {100 * self.drift:.0f} %")
+        return found
+
     def warnings(self) -> list[str]:
         """What is doubtful in the log itself."""
         found = []

@@ -51,7 +51,10 @@ class DecisionLog:
     @classmethod
     def scan(cls, path: str | os.PathLike[str], *, duplicates: Duplicates = "refuse") -> Self:
         """The log in a file or folder, read a batch at a time whenever it is used; `check` checks it."""
-        return cls.from_frame(log_files.scan_files(path), source=os.fspath(path), duplicates=duplicates)
+        source = os.fspath(path)
+        with reading(source):
+            frame = log_files.scan_files(path)
+        return cls.from_frame(frame, source=source, duplicates=duplicates)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, duplicates: Duplicates = "refuse") -> Self:
@@ -73,6 +76,8 @@ class DecisionLog:
     ) -> Self:
         """The log that a frame with these columns is; rows without `chosen` are late rewards."""
         check_choice("duplicates", duplicates, ("refuse", "first"))
+        if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
+            raise LogError(f"{source} is a {type(frame).__name__}; give a polars frame, or use from_records")
         with reading(source):
             rows = conform(frame.lazy(), source)
             late = rows.select(pl.col("chosen").null_count()).collect().item()
@@ -109,7 +114,7 @@ class DecisionLog:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the log as its name says: `.parquet`, `.ndjson`, `.jsonl` (also `.gz`), or a folder of parts."""
-        with reading(self.source):
+        with reading(os.fspath(path), "written"):
             log_files.write_files(self.frame, path)
 
     def append(self, path: str | os.PathLike[str]) -> None:
@@ -118,7 +123,7 @@ class DecisionLog:
         A folder gets one more part and NDJSON more lines; a Parquet file is written anew, so prefer a folder for a
         log that grows.
         """
-        with reading(self.source):
+        with reading(os.fspath(path), "written"):
             log_files.append_files(self.frame, path)
 
     def with_rewards(self, rewards: pl.DataFrame | pl.LazyFrame | Sequence[Mapping[str, Any]]) -> Self:
@@ -127,8 +132,15 @@ class DecisionLog:
         Of several rewards of one id the one with the latest `reward_time` counts, and of equal ones the last; a
         decision's own reward counts as the first. `late`, `lost` and `repeated` tell what was found.
         """
-        if not isinstance(rewards, pl.DataFrame | pl.LazyFrame):
-            rewards = pl.DataFrame([dict(each) for each in rewards], infer_schema_length=None)
+        with reading("the rewards"):
+            if not isinstance(rewards, pl.DataFrame | pl.LazyFrame):
+                if not all(isinstance(each, Mapping) for each in rewards):
+                    raise LogError(
+                        "late rewards are dicts such as {'id': 'visit-1', 'reward': 1.0}; give a list"
+                    )
+                if not rewards:
+                    return self
+                rewards = pl.DataFrame([dict(each) for each in rewards], infer_schema_length=None)
         with reading(self.source):
             late = conform(rewards.lazy(), "the rewards").select("id", *_REWARD_COLUMNS).collect()
             _check_rewards(late, self.source)
@@ -170,6 +182,12 @@ class DecisionLog:
         """The decisions as dicts such as NDJSON has."""
         for batch in self.batches():
             yield from log_files.records(batch)
+
+    def teach(self, agent: Any) -> None:
+        """Let an agent learn all decisions that have rewards; what `agent.learn(log)` calls (see `warm_start`)."""
+        from treebandit.evaluation.decisions import warm_start
+
+        warm_start(agent, self)
 
     def __len__(self) -> int:
         with reading(self.source):

@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from treebandit.errors import LogError
-from treebandit.evaluation.columns import SCHEMA, TEXT_SCHEMA, conform
+from treebandit.errors import LogError, TreebanditError
+from treebandit.evaluation.columns import SCHEMA, TEXT_SCHEMA, conform, from_json
 from treebandit.files import replacing
 
 _NDJSON = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
@@ -27,6 +27,8 @@ _BATCH = 50_000
 
 def scan_files(path: str | os.PathLike[str]) -> pl.LazyFrame:
     """All rows of a log, late rewards among them, in the order in which they were written."""
+    if not os.fspath(path):
+        raise LogError(f"the path of the log is empty; give {_FORMS}")
     place = Path(path)
     if place.is_dir():
         parts = sorted(each for each in place.iterdir() if _form(each) and not each.name.startswith("."))
@@ -92,14 +94,29 @@ def add_part(frame: pl.LazyFrame, folder: Path) -> Path:
     return part
 
 
+#: What libraries raise where a file is not what its name says, or cannot be opened at all.
+_UNREADABLE = (
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+
+
 @contextlib.contextmanager
-def reading(source: str) -> Iterator[None]:
-    """What polars cannot read or cast becomes a LogError that names the log, and the line where there is one."""
+def reading(source: str, what: str = "read as a decision log") -> Iterator[None]:
+    """What cannot be read, cast or written becomes a LogError that names the log, and the line where there is one."""
     try:
         yield
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).partition("\n")[0]
-        raise LogError(f"{source} cannot be read as a decision log: {reason}{_bad_line(source)}") from error
+    except TreebanditError:
+        raise
+    except _UNREADABLE as error:
+        known = error.strerror if isinstance(error, OSError) else None
+        reason = (known or str(error)).strip().partition("\n")[0]
+        raise LogError(f"{source} cannot be {what}: {reason}{_bad_line(source)}") from error
 
 
 def _scan_file(path: Path) -> pl.LazyFrame:
@@ -142,10 +159,10 @@ def records(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
     for row in frame.with_columns(times).iter_rows(named=True):
         record = {name: value for name, value in row.items() if value is not None}
         if "context" in record:
-            record["context"] = json.loads(record["context"])
+            record["context"] = from_json(record["context"])
         if "arm_contexts" in record:
             record["arm_contexts"] = [
-                None if text is None else json.loads(text) for text in record["arm_contexts"]
+                None if text is None else from_json(text) for text in record["arm_contexts"]
             ]
         yield record
 
@@ -159,13 +176,17 @@ def _last_byte(path: Path) -> bytes:
 def _bad_line(source: str) -> str:
     """Which line of an NDJSON file cannot be read; nothing where that is unknown."""
     path = Path(source)
-    if _form(path) != "ndjson" or not path.is_file():
-        return ""
-    with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                if line.strip():
-                    conform(pl.scan_ndjson(line.strip(), schema=TEXT_SCHEMA), source).collect()
-            except pl.exceptions.PolarsError:
-                return f" (line {number}: {line[:80].decode(errors='replace').strip()})"
+    with contextlib.suppress(OSError, EOFError, ValueError):
+        if _form(path) != "ndjson" or not path.is_file():
+            return ""
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    if line.strip():
+                        conform(pl.scan_ndjson(line.strip(), schema=TEXT_SCHEMA), source).collect()
+                except _UNREADABLE:
+                    start = line[:80].decode(errors="replace").strip()
+                    return (
+                        f" (line {number}: {''.join(each if each.isprintable() else '?' for each in start)})"
+                    )
     return ""

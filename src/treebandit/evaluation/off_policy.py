@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,13 +11,13 @@ import numpy as np
 import polars as pl
 
 from treebandit.core import Floats
-from treebandit.errors import LogError, ParameterError
+from treebandit.errors import LogError, ParameterError, nearest
 from treebandit.evaluation import propensities
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch, flat_batches
 from treebandit.evaluation.diagnostics import LogDiagnostics, WeightDiagnostics
 from treebandit.evaluation.estimators import WITHOUT_MODEL, Sample, contributions
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.policies import LoggingPolicy, TargetPolicy, UniformPolicy, as_policy
+from treebandit.evaluation.policies import ArmPolicy, LoggingPolicy, TargetPolicy, UniformPolicy, as_policy
 from treebandit.evaluation.results import Evaluation, PolicyValue
 from treebandit.evaluation.reward_models import CrossFitted
 from treebandit.evaluation.settings import Settings
@@ -127,6 +128,7 @@ class _Pass:
         model = self._model(codes) if modelled else None
         missing = self._missing()
         guess = self._guess(codes, missing) if missing else None
+        self._tell_assumptions(wanted)
         whole = LogDiagnostics(self.total)
         collected = {name: _Collected() for name in self.targets}
         needs = {column for target in self.targets.values() for column in target.needs}
@@ -150,6 +152,7 @@ class _Pass:
         values = [
             _valued(name, self.targets[name], part, wanted, settings) for name, part in collected.items()
         ]
+        self._tell_unknown_arms(codes)
         return Evaluation(
             source=self.log.source,
             decisions=self.summary.decisions,
@@ -170,6 +173,25 @@ class _Pass:
                 f"{', '.join(wanted)} are for decisions of one row; this log chooses several: use ips"
             )
         return ("ips",)
+
+    def _tell_assumptions(self, wanted: tuple[str, ...]) -> None:
+        if "dm" in wanted:
+            self.notes.append(
+                "The interval of dm does not count the error of its reward model: it is too short."
+            )
+        if self.settings.interval == "time-uniform" and self.settings.reward_range is None:
+            self.notes.append(
+                "Time-uniform intervals take the rewards of the log, 0 and 1 for the least and greatest possible "
+                "ones; give reward_range where others are possible."
+            )
+
+    def _tell_unknown_arms(self, codes: ArmCodes) -> None:
+        for target in self.targets.values():
+            if isinstance(target, ArmPolicy) and target.arm not in codes.names:
+                self.notes.append(
+                    f"No decision offers the arm {target.arm!r}; {nearest(target.arm, codes.names)}there are "
+                    f"{reprlib.repr(codes.names)[1:-1]}."
+                )
 
     def _missing(self) -> int:
         unknown = pl.col("probability").is_null() & pl.col("probabilities").is_null()
@@ -209,6 +231,8 @@ def _collect(
     covered = batch.marginals is not None and batch.marginals.min(initial=1.0) > 0
     if isinstance(target, LoggingPolicy):
         weight = np.ones(len(batch.chosen))
+        part.support_known += len(batch)
+        part.supported += len(batch)
     elif isinstance(target, UniformPolicy) and predicted is None and (covered or batch.marginals is None):
         # Nothing but the chosen candidates is needed: a tenth of the work where ten arms are offered.
         weight = (batch.chosen_per_decision / batch.offered)[batch.owner] / logged
@@ -216,7 +240,10 @@ def _collect(
         part.supported += len(batch) * covered
         if covered and batch.marginals is not None:
             share = batch.chosen_per_decision / batch.offered
-            _promise(part, batch, share**2 * batch.sums(1 / batch.marginals))
+            with np.errstate(
+                over="ignore"
+            ):  # probabilities near the least number there is: nothing is promised
+                _promise(part, batch, share**2 * batch.sums(1 / batch.marginals))
     else:
         probabilities = target.probabilities(batch, codes)
         weight = probabilities[batch.chosen] / logged
@@ -252,8 +279,9 @@ def _collect(
         part.support_known += len(batch)
         part.supported += int((uncovered == 0).sum())
         squares = np.zeros(batch.size)
-        np.divide(probabilities**2, batch.marginals, out=squares, where=known & (batch.marginals > 0))
-        _promise(part, batch, batch.sums(squares))
+        with np.errstate(over="ignore"):
+            np.divide(probabilities**2, batch.marginals, out=squares, where=known & (batch.marginals > 0))
+            _promise(part, batch, batch.sums(squares))
 
 
 def _promise(part: _Collected, batch: Batch, squares: Floats) -> None:
@@ -275,7 +303,7 @@ def _valued(
     weights = np.concatenate(part.pair_weight)
     if part.left_out:
         weights = sample.weight
-    support = part.supported / part.support_known if part.support_known else None
+    support = part.supported / part.support_known if part.support_known and len(sample) else None
     # Of the decisions whose probabilities are all known; the others are taken to be like them.
     known = part.promised_for
     promised = None

@@ -12,6 +12,7 @@ from treebandit.evaluation.converters.open_bandit import read_open_bandit
 from treebandit.evaluation.converters.vw_json import read_dsjson
 from treebandit.evaluation.converters.vw_text import read_vw_text
 from treebandit.evaluation.log import DecisionLog, Duplicates
+from treebandit.evaluation.log_files import reading
 
 LogFormat = Literal["treebandit", "open-bandit", "dsjson", "vw-text"]
 FORMATS: tuple[LogFormat, ...] = ("treebandit", "open-bandit", "dsjson", "vw-text")
@@ -37,8 +38,13 @@ def open_log(
     form: the format; None tells it from the name: .dsjson, .vw and .ldf (--cb_adf text), .csv (Open Bandit), else ours.
     """
     text = os.fspath(path)
+    with reading(text):
+        return _opened(text, form, duplicates)
+
+
+def _opened(text: str, form: LogFormat | None, duplicates: Duplicates) -> DecisionLog:
     name, _, part = text.partition(":")
-    if form is None and not Path(text).exists() and name in ("hillstrom", "zozo"):
+    if form is None and not os.path.exists(text) and name in ("hillstrom", "zozo"):
         return _hillstrom(part or "visit") if name == "hillstrom" else _zozo(part)
     stem = text.removesuffix(".gz").lower()
     found = form or next((each for end, each in _SUFFIXES.items() if stem.endswith(end)), "treebandit")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ import numpy as np
 from treebandit.core import Floats
 from treebandit.errors import InputError, LogError, ParameterError, nearest
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch
+from treebandit.evaluation.columns import from_json
 from treebandit.oracles import TopK, best_arm
 from treebandit.parameters import check_number, check_text
 
@@ -177,9 +178,9 @@ class AgentPolicy:
     needs: tuple[str, ...] = ("arms", *CONTEXTS)
 
     def __post_init__(self) -> None:
-        if not callable(getattr(self.agent, "probabilities", None)):
+        if isinstance(self.agent, type) or not callable(getattr(self.agent, "probabilities", None)):
             raise ParameterError(
-                f"{type(self.agent).__name__} has no method probabilities; give an agent of treebandit, or a function"
+                f"{self.agent!r} has no method probabilities; give an agent of treebandit, or a function"
             )
         check_number("draws", self.draws, least=1, whole=True)
         check_number("floor", self.floor, least=0, most=1)
@@ -206,12 +207,22 @@ class AgentPolicy:
 
 def rows_of(context: Any, own: list[Any] | None, size: int) -> Any:
     """A decision's contexts as agents take them: one row that all arms share, or one row per candidate."""
-    if own is None:
-        return context if isinstance(context, Mapping) or context is None else np.asarray(context, np.float64)
-    if isinstance(context, list) or any(isinstance(each, list) for each in own):
-        shared = context or []
-        return np.array([[*shared, *(each or [])] for each in own], np.float64)
-    return [{**(context or {}), **(each or {})} for each in own]
+    try:
+        if own is None:
+            return (
+                context
+                if isinstance(context, Mapping) or context is None
+                else np.asarray(context, np.float64)
+            )
+        if isinstance(context, list) or any(isinstance(each, list) for each in own):
+            shared = context or []
+            return np.array([[*shared, *(each or [])] for each in own], np.float64)
+        return [{**(context or {}), **(each or {})} for each in own]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LogError(
+            f"a decision has the context {_short(context)} and the arm_contexts {_short(own)}, of which no agent can "
+            "make rows; log objects, or lists of as many numbers in every decision"
+        ) from error
 
 
 def labels_of(agent: Any, arms: list[str] | None) -> Any:
@@ -222,7 +233,19 @@ def labels_of(agent: Any, arms: list[str] | None) -> Any:
     numbered = inputs is not None and (
         inputs.labels.named is False or (inputs.labels.named is None and inputs.with_arms)
     )
-    return [int(arm) for arm in arms] if numbered else arms
+    if not numbered:
+        return arms
+    try:
+        return [int(arm) for arm in arms]
+    except ValueError as error:
+        raise LogError(
+            f"the log offers {_short(arms)}, and the {type(agent).__name__} has learned arms that are whole numbers; "
+            "give an agent that has learned the arms of this log"
+        ) from error
+
+
+def _short(value: Any) -> str:
+    return reprlib.repr(value)
 
 
 def advance(agent: Any) -> None:
@@ -237,8 +260,8 @@ def _decisions(batch: Batch) -> Any:
     last_text, last = None, None
     for text, arms, own in batch.frame.select("context", "arms", "arm_contexts").iter_rows():
         if text != last_text:
-            last_text, last = text, None if text is None else json.loads(text)
-        yield last, arms, None if own is None else [None if one is None else json.loads(one) for one in own]
+            last_text, last = text, None if text is None else from_json(text)
+        yield last, arms, None if own is None else [None if one is None else from_json(one) for one in own]
 
 
 def as_policy(given: Any, *, floor: float = 0.01, draws: int = 100) -> tuple[str, TargetPolicy]:
@@ -259,6 +282,8 @@ def as_policy(given: Any, *, floor: float = 0.01, draws: int = 100) -> tuple[str
             f"policy {text!r} is neither uniform, logging nor arm:NAME, and no such file exists; "
             f"{nearest(text, ('uniform', 'logging'))}give one of these or a saved agent"
         )
+    if isinstance(given, type):
+        raise ParameterError(f"policy {given.__name__} is a class; give an agent, such as {given.__name__}()")
     if hasattr(given, "needs") and callable(getattr(given, "probabilities", None)):
         return type(given).__name__, given
     if callable(getattr(given, "probabilities", None)):

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from treebandit.core import Floats
-from treebandit.errors import LogError
+from treebandit.errors import LogError, ParameterError
+from treebandit.evaluation.batches import LEAST_LOGGED
 from treebandit.evaluation.intervals import Interval, normal, standard_error
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.policies import advance, labels_of, rows_of
@@ -67,6 +68,10 @@ def replay(
         uniform log, else the one that 5 % of the decisions lie below; these are accepted too rarely, and counted.
     """
     check_number("least_probability", least_probability, above=0, most=1, optional=True)
+    check_number("seed", seed, least=0, whole=True)
+    if isinstance(agent, type) or not callable(getattr(agent, "probabilities", None)):
+        raise ParameterError(f"{agent!r} has no method probabilities; give an agent of treebandit")
+    log.check()
     known = _logged(log)
     if least_probability is None:
         spread = np.ptp(known) > 1e-9 if len(known) else False
@@ -84,7 +89,8 @@ def replay(
         contexts = rows_of(record.get("context"), own, len(names or own or ()))
         labels, row = labels_of(learner, names), record["chosen"][0]
         chances = learner.probabilities(contexts, arms=labels, draws=draws, floor=floor)
-        chance, logged, reward = float(chances[row]), record["probability"], record["reward"]
+        chance, reward = float(chances[row]), record["reward"]
+        logged = max(record["probability"], LEAST_LOGGED)
         advance(learner)
         weighted.append(chance / logged * reward)
         clipped += logged < least_probability - 1e-12

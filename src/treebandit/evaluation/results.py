@@ -180,7 +180,9 @@ class Evaluation:
             "interval": self.interval,
             "notes": self.notes,
             "warnings": self.warnings(),
-            "calibration": self.log.calibration,
+            "calibration": [
+                {name: _plain(value) for name, value in row.items()} for row in self.log.calibration
+            ],
             "drift": self.log.drift,
             "arms": self.log.arm_rewards(self.arms),
             "policies": [policy.as_dict() for policy in self.policies],

@@ -54,5 +54,7 @@ class Settings:
         check_number("folds", self.folds, least=2, whole=True)
         check_number("missing_reward", self.missing_reward, optional=True)
         check_number("least_effective", self.least_effective, least=0)
+        check_number("draws", self.draws, least=1, whole=True)
+        check_number("floor", self.floor, least=0, most=1)
         check_flag("anyway", self.anyway)
         check_seed(self.seed)

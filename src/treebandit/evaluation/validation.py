@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from treebandit.errors import LogError
+from treebandit.features.values import LARGEST
 
 #: Probabilities that went through 32-bit numbers or six printed digits are off by this much.
 TOLERANCE = 1e-3
@@ -70,6 +71,11 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
     "with a reward that is not finite": (
         ~pl.col("reward").is_finite(),
         "leave it null where there is none yet",
+    ),
+    f"with a reward beyond {LARGEST:.1e}": (
+        pl.max_horizontal(pl.col("reward").abs(), pl.col("rewards").list.eval(pl.element().abs()).list.max())
+        > LARGEST,
+        "give rewards in a larger unit",
     ),
     "with rewards of another number than the chosen rows": (
         pl.col("rewards").list.len() != _CHOSEN.len(),
@@ -147,7 +153,7 @@ def _is_plainly_right(batch: pl.DataFrame) -> bool:
         return False
     rows, probability = chosen.to_numpy(), batch["probability"].to_numpy()
     reward = batch["reward"].drop_nulls().to_numpy()
-    if rows.min() < 0 or (rows >= offered).any() or not np.isfinite(reward).all():
+    if rows.min() < 0 or (rows >= offered).any() or not (np.abs(reward) <= LARGEST).all():
         return False
     if not ((probability > 0) & (probability <= 1)).all():
         return False

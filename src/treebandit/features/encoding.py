@@ -105,6 +105,12 @@ class Encoder:
             *((self._front + start, self._front + stop) for start, stop in groups),
         )
 
+    @property
+    def sources(self) -> Indices:
+        """(width,), the column that each feature stems from; -1 for the arm."""
+        columns = self._spread.layout[0] if self._spread else np.arange(len(self.columns))
+        return np.concatenate([np.full(self._front, -1), columns])
+
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms; columns added since are left out."""
         if contexts.shape[1] > len(self.columns):

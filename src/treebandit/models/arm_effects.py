@@ -129,7 +129,8 @@ class ArmEffects:
 
     def _units(self, predicted: Floats) -> Floats:
         intercept, slope, least = self.unit.tolist()
-        return np.maximum(intercept + slope * predicted, least)
+        units: Floats = np.maximum(intercept + slope * predicted, least)
+        return units
 
 
 def _unit(predicted: Floats, sizes: Floats) -> Floats:

@@ -13,6 +13,7 @@ from treebandit.errors import NotFittedError
 from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
+from treebandit.models.attribution import Attribution
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
 from treebandit.models.rebuild import Fit
@@ -148,6 +149,25 @@ class Blend(TreeModel):
             effect, doubt = encoder.effects.estimate(rows.arms, mean)
             mean, variance = mean + effect, variance + doubt
         return self.scale.original(Estimate(mean, variance, trees.count))
+
+    def attribution(self, rows: Candidates) -> Attribution:
+        """What columns and arm add to the mean of each row, by the forest and by the linear model."""
+        trees = super().attribution(rows)
+        _, encoder, _, scores, _ = self._look_up(rows)
+        scale, found = self.scale, trees
+        if encoder.ridge is not None:
+            w, linear = self.linear_weight, encoder.attribution(rows.contexts, rows.arms)
+            linear = linear._replace(linear_model=scores - linear.mean)
+            found = trees.scaled(1.0 - w).plus(linear.scaled(w * scale.deviation, w * scale.mean))
+        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
+            # Functions of all numbers at once cannot be told column by column.
+            found = found.scaled(1.0 - v, v * scale.mean)
+            smooth = v * scale.deviation * encoder.smooth_scores(rows)
+            found = found._replace(linear_model=found.linear_model + smooth)
+        if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
+            effect, _ = encoder.effects.estimate(rows.arms, scale.standardised(found.mean))
+            found = found._replace(arm=found.arm + scale.deviation * effect)
+        return found
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0

@@ -34,16 +34,15 @@ def explore(samples, scores, leverage, weight, bonus, rewards):  # type: ignore[
         A deviation of 0, and it is always the same.
     """
     mean, deviation = rewards
-    factors = np.sqrt(leverage / (1.0 + leverage))
     for k in range(samples.shape[0]):
         best, more = -np.inf, 1.0
         for i in range(samples.shape[1]):
             samples[k, i] += weight * (scores[i] - samples[k, i])
-            best = max(best, samples[k, i])
+            best = samples[k, i] if samples[k, i] > best else best
         if mean - best > deviation > 0.0:
             more = ((mean - best) / deviation) ** 2
         for i in range(samples.shape[1]):
-            samples[k, i] += bonus * more * factors[i]
+            samples[k, i] += bonus * more * np.sqrt(leverage[i] / (1.0 + leverage[i]))
 
 
 @kernel

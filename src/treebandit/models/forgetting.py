@@ -9,8 +9,9 @@ import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Estimate, Floats
-from treebandit.errors import SavedFileError
+from treebandit.errors import NoEstimateError, SavedFileError
 from treebandit.features.reward_scale import RewardScale
+from treebandit.models.attribution import Attribution, Explains
 from treebandit.models.history import History
 from treebandit.models.memory import Memory, MemoryRule
 from treebandit.models.model import Commit, RewardModel
@@ -65,6 +66,12 @@ class Forgetting:
     def estimate(self, rows: Candidates) -> Estimate:
         """The model's estimate."""
         return self.model.estimate(rows)
+
+    def attribution(self, rows: Candidates) -> Attribution:
+        """The model's attribution, where it has one."""
+        if not isinstance(self.model, Explains):
+            raise NoEstimateError(f"a {type(self.model).__name__} cannot tell what a feature adds")
+        return self.model.attribution(rows)
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0

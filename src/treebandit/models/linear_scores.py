@@ -14,6 +14,7 @@ from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.fourier import FourierScores
+from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
 from treebandit.models.model import Commit
 from treebandit.models.ridge import Ridge
 from treebandit.models.target_statistics import TargetStatistics
@@ -133,6 +134,26 @@ class LinearEncoder(Encoder):
         """
         assert self.ridge is not None
         return self.ridge.reward_sd * math.sqrt(math.log2(max(self._arms, 2)) / self._linear_width)
+
+    @property
+    def sources(self) -> Indices:
+        """(width,), the column that each feature stems from; ARM or LINEAR_MODEL for what stems from none."""
+        score = np.full(int(self.scored), LINEAR_MODEL)
+        return np.concatenate([np.full(self._front, ARM), self._places[self._layout[0]], score])
+
+    @property
+    def _places(self) -> Indices:
+        """The column that each of those stems from that trees and regressions see."""
+        kept = np.arange(len(self.columns)) if self._kept is None else self._kept
+        return np.concatenate([kept, self._large])
+
+    def attribution(self, contexts: Features, arms: Indices | None) -> Attribution:
+        """What columns and arm add to the linear score of each row."""
+        assert self.ridge is not None
+        found = self.ridge.attribution(self._shown(self._visible(contexts, arms), arms))
+        columns = np.zeros((len(self.columns), len(contexts)))
+        np.add.at(columns, self._places[: found.columns.shape[1]], found.columns.T)
+        return found._replace(columns=columns.T)
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""

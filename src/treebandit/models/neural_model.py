@@ -32,6 +32,8 @@ from treebandit.parameters import check_choice, check_number
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
 _FARTHEST = 5.0
 _RESCALE_GROWTH = 1.125
+#: U starts as λI in 32 bits, and must stay invertible there.
+_SMALLEST_REGULARISATION = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,8 @@ class NetworkSettings:
             raise ParameterError("hidden is empty; give the units of each hidden layer, such as (100,)")
         for units in self.hidden:
             check_number("hidden", units, least=1, whole=True)
-        for name in ("regularisation", "learning_rate"):
-            check_number(name, getattr(self, name), above=0)
+        check_number("regularisation", self.regularisation, least=_SMALLEST_REGULARISATION)
+        check_number("learning_rate", self.learning_rate, above=0)
         check_number("dropout", self.dropout, least=0, below=1)
         for name in ("epochs", "batch_size"):
             check_number(name, getattr(self, name), least=1, whole=True)

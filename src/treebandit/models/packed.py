@@ -90,7 +90,7 @@ def sparse_form(matrix, places, z):  # type: ignore[no-untyped-def]
         half = 0.5 * matrix[row_start(i) + i] * z[a]
         for b in range(a):
             j = places[b]
-            half += matrix[row_start(max(i, j)) + min(i, j)] * z[b]
+            half += matrix[row_start(i) + j if i > j else row_start(j) + i] * z[b]
         total += 2.0 * half * z[a]
     return total
 
@@ -106,7 +106,8 @@ def cholesky(matrix, size, ridge):  # type: ignore[no-untyped-def]
         for j in range(i):
             above = matrix[row_start(j) :]
             row[j] = (row[j] - dot(row, above, j)) / above[j]
-        row[i] = np.sqrt(ridge + max(row[i] - dot(row, row, i), 0.0))
+        pivot = row[i] - dot(row, row, i)
+        row[i] = np.sqrt(ridge + (pivot if pivot > 0.0 else 0.0))
 
 
 @summing

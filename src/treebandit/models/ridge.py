@@ -12,6 +12,7 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models import ridge_growth, ridge_kernels
+from treebandit.models.attribution import Attribution
 from treebandit.models.model import Commit, arms_of
 from treebandit.models.ridge_arrays import (
     ORIGIN,
@@ -153,6 +154,22 @@ class Ridge:
                 noise[:, group] = random.standard_normal((draws, root.shape[1])) @ root.T
         return mean + scale * self._noise * noise
 
+    def attribution(self, rows: Candidates) -> Attribution:
+        """z_j·θ_j of each column and the level of the arm: what they add to the mean of all rewards.
+
+        The prediction is linear in z, and a column that is missing has z_j = 0: so each is shown alone.
+        """
+        rows = self._learned_columns(rows)
+        shown = np.full_like(rows.contexts, np.nan)
+        level = self.predict(Candidates(shown, rows.arms, rows.columns))[0]
+        columns = np.empty(shown.shape)
+        for j in range(shown.shape[1]):
+            shown[:, j] = rows.contexts[:, j]
+            columns[:, j] = self.predict(Candidates(shown, rows.arms, rows.columns))[0] - level
+            shown[:, j] = np.nan
+        baseline = np.full(len(rows), self.reward_mean) if rows.arms is not None else level
+        return Attribution(baseline, columns, level - baseline, np.zeros(len(rows)))
+
     def cross_fitted(self, rows: Candidates, rewards: Floats, folds: Indices) -> Floats:
         """Scores of learned rows, (n,), each by regressions on the rows of the other folds."""
         mean = float(np.mean(rewards))
@@ -268,6 +285,11 @@ class SharedRidge:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
         estimate = self._model.estimate(_with_category(rows, self._arms))
         return Estimate(estimate.mean, estimate.variance, self._counts[self._arms.find(_plain(rows)[1])])
+
+    def attribution(self, rows: Candidates) -> Attribution:
+        """z_j·θ_j of each column, and the level of the arm."""
+        found = self._model.attribution(_with_category(rows, self._arms))
+        return found._replace(columns=found.columns[:, :-1], arm=found.arm + found.columns[:, -1])
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0

@@ -81,6 +81,12 @@ def new_row(columns, width):  # type: ignore[no-untyped-def]
 
 
 @part
+def clipped(value, least, most):  # type: ignore[no-untyped-def]
+    """The value, or the end of the range that it is beyond."""
+    return least if value < least else most if value > most else value
+
+
+@part
 def encode(columns, places, size, context, row):  # type: ignore[no-untyped-def]
     """Fill `row` with the entries of a context that are not 0; how many, Σ z² of unknown coordinates, and the size.
 
@@ -95,7 +101,7 @@ def encode(columns, places, size, context, row):  # type: ignore[no-untyped-def]
                 coordinate += np.int64(value)
                 z = 1.0
         elif value == value:
-            z = min(max((value - columns[SHIFT, j]) * columns[FACTOR, j], -BOUND), BOUND)
+            z = clipped((value - columns[SHIFT, j]) * columns[FACTOR, j], -BOUND, BOUND)
         if z != 0.0:
             if places[coordinate] < 0 and size >= 0:
                 places[coordinate] = size
@@ -124,4 +130,4 @@ def add_up(matrix, vector, row, filled, reward):  # type: ignore[no-untyped-def]
         vector[i] += row.z[a] * reward
         for b in range(a + 1):
             j = row.places[b]
-            matrix[row_start(max(i, j)) + min(i, j)] += row.z[a] * row.z[b]
+            matrix[row_start(i) + j if i > j else row_start(j) + i] += row.z[a] * row.z[b]

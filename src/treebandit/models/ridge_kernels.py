@@ -48,6 +48,7 @@ from treebandit.models.ridge_arrays import (
     add_up,
     block_number,
     block_of,
+    clipped,
     encode,
     new_row,
 )
@@ -74,7 +75,7 @@ def _see(columns, context, seen):  # type: ignore[no-untyped-def]
                 columns[OTHER, j] = 1.0
             if count >= _TRUSTED_ROWS and columns[SQUARES, j] > 0.0:
                 reach = BOUND * np.sqrt(columns[SQUARES, j] / count)
-                value = min(max(value, mean - reach), mean + reach)
+                value = clipped(value, mean - reach, mean + reach)
             columns[COUNT, j] = count + 1.0
             columns[MEAN, j] = mean + (value - mean) / (count + 1.0)
             columns[SQUARES, j] += (value - mean) * (value - columns[MEAN, j])
@@ -106,12 +107,12 @@ def _carry_over(matrix, vector, size, ratio, offset):  # type: ignore[no-untyped
     """Turn Σ zz' and Σ zr into those of the rows ratio · z + offset; the first entry of z is 1."""
     # Pairs first: they need the old Σ z, which is column 0.
     for i in range(1, size):
-        row, numbers = matrix[row_start(i) :], min(i + 1, ratio.shape[0])
+        row, numbers = matrix[row_start(i) :], i + 1 if i < ratio.shape[0] else ratio.shape[0]
         mine, own = (ratio[i], offset[i]) if i < ratio.shape[0] else (1.0, 0.0)
         for j in range(1, numbers):
             other = ratio[j] * matrix[row_start(j)] + offset[j] * matrix[0]
             row[j] = mine * (ratio[j] * row[j] + offset[j] * row[0]) + own * other
-    for i in range(1, min(size, ratio.shape[0])):
+    for i in range(1, size if size < ratio.shape[0] else ratio.shape[0]):
         matrix[row_start(i)] = ratio[i] * matrix[row_start(i)] + offset[i] * matrix[0]
         vector[i] = ratio[i] * vector[i] + offset[i] * vector[0]
 
@@ -187,7 +188,8 @@ def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-d
     for i in range(n):
         _see(columns, contexts[i], numbers[REWARDS] + i)
         added[block_number(blocks, arms[i])] += 1
-    if numbers[REWARDS] + n >= min(numbers[RENEWED] * _GROWTH, numbers[RENEWED] + _MOST_NEW_ROWS):
+    now, before = numbers[REWARDS] + n, numbers[RENEWED]
+    if now >= before * _GROWTH or now >= before + _MOST_NEW_ROWS:
         numbers[RENEWED] = numbers[REWARDS] + n
         _renew_scales(model, row, stale)
     for i in range(n):
@@ -198,7 +200,7 @@ def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-d
         # Where there are more rows than coordinates, one inversion costs less than so many updates. And updates lose
         # precision little by little: when the rows have doubled, an inversion costs no more than they did.
         rows = np.int64(gram[0]) + 1
-        if added[block] > size or (rows >= max(size, 64) and rows & (rows - 1) == 0):
+        if added[block] > size or (rows >= size and rows >= 64 and rows & (rows - 1) == 0):
             stale[block] = 1
         elif stale[block]:
             _refresh(model, block, row.v)
@@ -242,7 +244,7 @@ def predict(parts, contexts, arms):  # type: ignore[no-untyped-def]
         else:
             leverage = sparse_form(inverse, row.places[:filled], row.z[:filled])
         found[0, i] = mean
-        found[1, i] = max(leverage, 0.0) + unknown / numbers[RIDGE]
+        found[1, i] = (leverage if leverage > 0.0 else 0.0) + unknown / numbers[RIDGE]
         found[2, i] = store[SUMS, blocks[block, START]]
     return found
 
@@ -296,7 +298,10 @@ def cross_fit(parts, contexts, arms, targets, folds):  # type: ignore[no-untyped
     n, row, scores = contexts.shape[0], new_row(columns, places.shape[1]), np.zeros(contexts.shape[0])
     # In the first half the sums of all rows, in the second those of a fold, then what solves the others.
     both = np.zeros(store.shape)
-    for fold in range(-1, folds.max() + 1):
+    last = 0
+    for fold in folds:  # `folds.max()`, as the functions `max` and `min`, takes long to compile
+        last = fold if fold > last else last
+    for fold in range(-1, last + 1):
         half = 0 if fold < 0 else 1
         for k in range(store.shape[1]):
             both[1, k] = 0.0

@@ -11,16 +11,18 @@ from typing import Any, Literal
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
 from treebandit.features.reward_scale import RewardScale
+from treebandit.models.attribution import Attribution, of_features
 from treebandit.models.history import History
 from treebandit.models.memory import Memory, MemoryRule, check_memory
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.rebuild import Fit, Rebuild, Steps
 from treebandit.models.schedule import Schedule
 from treebandit.steps import exhausted, scaled
+from treebandit.trees.attribution import attributions
 from treebandit.trees.forest import Forest, GroupedTreeLearner, Masked, SteppedTreeLearner, TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
 from treebandit.trees.limits import check_learner
@@ -238,6 +240,8 @@ class TreeModel:
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
+            if self.rebuild is not None:
+                self.rebuild.stop()
             self.history, self.memory, self.rebuild = history, memory, None
             self.scale, self.encoder, self.leaves = fit
             self.level, self.dropped_rounds, self.rebuild_seconds = level, dropped, seconds
@@ -333,6 +337,23 @@ class TreeModel:
         """Sums over the leaves that each row reaches (Algorithm 1, lines 14-18)."""
         leaves, features = self._encoded(rows)
         return self.scale.original(leaves.estimate(features))
+
+    def attribution(self, rows: Candidates) -> Attribution:
+        """What columns and arm add to the mean of each row."""
+        leaves, features = self._encoded(rows)
+        assert self.encoder is not None
+        found, baseline = attributions(leaves.forest, leaves.table, features)
+        summed = of_features(found, baseline, self.encoder.sources, self.encoder.columns)
+        return summed.scaled(self.scale.deviation, self.scale.mean)
+
+    def similar(self, rows: Candidates, most: int) -> tuple[Indices, Floats]:
+        """Of each row, the learned rows that share most leaves with it, (n, most), and the share of trees it is."""
+        leaves, features = self._encoded(rows)
+        learned = self._encoded(self.history.rows(self.history.columns or rows.columns))[1]
+        here, there = leaves.forest.find_leaves(features), leaves.forest.find_leaves(learned)
+        shares = np.array([(there == each).mean(1) for each in here])
+        order = np.argsort(-shares, axis=1, kind="stable")[:, :most]
+        return order, np.take_along_axis(shares, order, axis=1)
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0

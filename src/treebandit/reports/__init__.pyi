@@ -1,5 +1,6 @@
 from treebandit.reports.evaluation_page import write_evaluation_page as write_evaluation_page
 from treebandit.reports.evaluation_terminal import print_evaluation as print_evaluation
+from treebandit.reports.explanations import explanation_figure as explanation_figure
 from treebandit.reports.figures import write_figures as write_figures
 from treebandit.reports.markdown import as_markdown as as_markdown
 from treebandit.reports.page import write_page as write_page

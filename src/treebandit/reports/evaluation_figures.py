@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -20,6 +21,9 @@ _MOMENTS = 40
 #: Arms shown: those chosen most.
 _MOST_ARMS = 40
 _ESTIMATORS = ("#0072B2", "#D55E00", "#117755", "#CC3377", "#E69F00", "#56B4E9", "#6E6E6E", "#9A3C8E")
+
+#: An axis of powers: a line at each of few.
+_DECADES = alt.Axis(tickCount=5, format=",~g")
 
 
 def evaluation_figures(evaluation: Evaluation) -> list[Figure]:
@@ -57,11 +61,14 @@ def _moments(n: int) -> list[int]:
     return sorted(set(np.linspace(1, n, min(n, _MOMENTS)).astype(int).tolist()))
 
 
-def _colours(evaluation: Evaluation) -> Any:
-    """One colour for each policy, the same in all figures."""
-    names = [policy.name for policy in evaluation.policies]
-    scale = alt.Scale(domain=names, range=[SPARE[place % len(SPARE)] for place in range(len(names))])
-    return alt.Color("policy:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1))
+def _colours(evaluation: Evaluation, rows: list[dict[str, Any]]) -> Any:
+    """One colour for each policy, the same in all figures; the legend has those that the rows are of."""
+    every = [policy.name for policy in evaluation.policies]
+    palette = dict(zip(every, itertools.cycle((*_ESTIMATORS, *SPARE)), strict=False))
+    names = list(dict.fromkeys(row["policy"] for row in rows))
+    scale = alt.Scale(domain=names, range=[palette[name] for name in names])
+    legend = alt.Legend(orient="top", symbolOpacity=1, symbolStrokeWidth=3, columns=2, labelLimit=130)
+    return alt.Color("policy:N", title=None, scale=scale, legend=legend)
 
 
 def _estimates(evaluation: Evaluation) -> Figure | None:
@@ -148,9 +155,9 @@ def _weights(evaluation: Evaluation) -> Figure | None:
     panels = []
     for share in ("share of the decisions", "share of the weight"):
         base = _chart(rows).encode(
-            x=alt.X("weight:Q", title="weight", scale=alt.Scale(type="log")),
+            x=alt.X("weight:Q", title="weight", scale=alt.Scale(type="log"), axis=_DECADES),
             y=alt.Y(f"{share}:Q", title=share, axis=alt.Axis(format="%")),
-            color=_colours(evaluation),
+            color=_colours(evaluation, rows),
         )
         tips = ["policy:N", alt.Tooltip("weight:Q", format=".3g"), alt.Tooltip(f"{share}:Q", format=".2%")]
         stems = base.mark_rule(opacity=0.5).encode(y2=alt.datum(0))
@@ -180,7 +187,7 @@ def _sizes(evaluation: Evaluation) -> Figure | None:
         .encode(
             x=alt.X("decisions:Q", title="decisions, in the order of the log"),
             y=alt.Y("effective:Q", title="effective sample size"),
-            color=_colours(evaluation),
+            color=_colours(evaluation, rows),
             tooltip=["policy:N", "decisions:Q", alt.Tooltip("effective:Q", format=",.0f")],
         )
     )
@@ -224,8 +231,8 @@ def _over_time(evaluation: Evaluation) -> Figure | None:
     if not rows:
         return None
     base = _chart(rows).encode(
-        x=alt.X("decisions:Q", title="decisions", scale=alt.Scale(type="log")),
-        color=_colours(evaluation),
+        x=alt.X("decisions:Q", title="decisions", scale=alt.Scale(type="log"), axis=_DECADES),
+        color=_colours(evaluation, rows),
     )
     y = alt.Y("low:Q", title="mean reward per decision", scale=alt.Scale(zero=False))
     bands = base.mark_area(opacity=0.15).encode(y=y, y2="high:Q")

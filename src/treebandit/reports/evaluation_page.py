@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from treebandit.errors import MissingExtraError
 from treebandit.reports.evaluation_figures import evaluation_figures
-from treebandit.reports.evaluation_terminal import estimate_text, facts, headline
+from treebandit.reports.evaluation_terminal import FACTS, estimate_text, facts, headline
 from treebandit.reports.figures import javascript
 from treebandit.reports.files import write_whole
 from treebandit.reports.page import chart_specs, inline_script, templates
@@ -37,6 +37,7 @@ def evaluation_page(evaluation: Evaluation) -> str:
         .render(
             evaluation=evaluation,
             headline=headline(evaluation),
+            heads=FACTS,
             estimators=estimators,
             rows=[
                 (

@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from treebandit.evaluation import Estimated, Evaluation, PolicyValue
 
 
+#: What `facts` tells of a policy.
+FACTS = ("effective sample", "largest weight", "mean weight", "support")
+
+
 def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     """Draw diagnostics and estimates of every policy, refusals and warnings in words."""
     console.print(Text(f"{evaluation.source}: {headline(evaluation)}", style="bold"))
     for note in evaluation.notes:
         console.print(Text(note, style="bold red" if note.isupper() or note.startswith("PROB") else "yellow"))
+    console.print(Text(f"Log: {'; '.join(evaluation.log.facts())}.", style="dim"))
     for warning in evaluation.warnings():
         console.print(Text(f"Doubtful: {warning}.", style="yellow"))
     console.print(_diagnostics(evaluation))
@@ -42,7 +47,7 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
 def _diagnostics(evaluation: Evaluation) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     grid.add_column("policy", overflow="fold")
-    for head in ("effective sample", "largest weight", "mean weight"):
+    for head in FACTS:
         grid.add_column(head, justify="right")
     for policy in evaluation.policies:
         grid.add_row(Text(policy.name, style="bold red" if policy.refusal else ""), *facts(policy))
@@ -70,10 +75,14 @@ def headline(evaluation: Evaluation) -> str:
     return f"{evaluation.decisions:,} decisions{used}, mean reward {number(float(evaluation.reward.mean()))}"
 
 
-def facts(policy: PolicyValue) -> tuple[str, str, str]:
-    """Effective sample size, largest and mean weight, as text."""
+def facts(policy: PolicyValue) -> tuple[str, ...]:
+    """Effective sample size, largest and mean weight, and share of decisions with support, as text."""
     found = policy.diagnostics
-    return f"{found.effective:,.0f}", f"{found.largest_weight:,.1f}", f"{found.mean_weight:.3f}"
+    largest = f"{found.largest_weight:,.1f}" if found.largest_weight < 1e7 else f"{found.largest_weight:.1e}"
+    mean = f"{found.mean_weight:.3f}" if found.mean_weight < 1e5 else f"{found.mean_weight:.1e}"
+    # Rounded down: 100 % are all decisions.
+    support = "–" if found.support is None else f"{np.floor(1000 * found.support + 1e-9) / 10:g} %"
+    return f"{found.effective:,.0f}", largest, mean, support
 
 
 def estimate_text(estimate: Estimated) -> str:

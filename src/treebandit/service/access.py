@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -24,7 +25,7 @@ def authorised(runtime: Runtime, request: Request, role: str, bandit: str | None
 
 def _check_browser(host: str, origin: str | None) -> None:
     """Without keys, a page of another site must not use the visitor's browser to reach this machine's service."""
-    if not is_loopback(_name(host)):
+    if not _is_this_machine(host):
         raise Refused(
             403, "Forbidden", f"the host {host[:100]!r} is not this machine; make a key: treebandit keys add"
         )
@@ -32,12 +33,12 @@ def _check_browser(host: str, origin: str | None) -> None:
         raise Refused(403, "Forbidden", "a page of another site asks; make a key for it: treebandit keys add")
 
 
-def _name(host: str) -> str:
-    """A host without its port."""
+@lru_cache(maxsize=100)
+def _is_this_machine(host: str) -> bool:
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
-        return ""
+        return False
 
 
 def is_loopback(host: str) -> bool:

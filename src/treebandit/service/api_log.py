@@ -38,7 +38,7 @@ async def log(request: Request) -> Response:
     headers = {} if cursor is None else {"X-Next-Cursor": str(cursor)}
     if form == "parquet":
         return Response(await asyncio.to_thread(export.parquet, found), 200, headers, _PARQUET)
-    return Response(export.ndjson(found), 200, headers, NDJSON)
+    return Response(await asyncio.to_thread(export.ndjson, found), 200, headers, NDJSON)
 
 
 _MOMENT = {"type": "string", "format": "date-time"}
@@ -50,7 +50,7 @@ OPERATIONS = [
         "log",
         "The log: one record per decision, with its reward",
         "read",
-        gives={200: NDJSON},
+        gives={200: (NDJSON, _PARQUET)},
         query={
             "format": ({"type": "string", "enum": ["ndjson", "parquet"]}, "ndjson where left out"),
             "cursor": ({"type": "integer", "minimum": 0}, "the X-Next-Cursor of the page before"),

@@ -153,7 +153,7 @@ class _Edge:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                if message["status"] != 408:
+                if message["status"] != 408 and not seen["whole"]:
                     await self._discard_body(receiving, seen)
                 seen["status"] = message["status"]
                 message["headers"] = [

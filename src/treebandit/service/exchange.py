@@ -30,7 +30,7 @@ class Operation:
     """One thing that the API does.
 
     role: that a key needs; None for everybody. takes: the type of its body, or media types of other bodies. gives:
-    status -> type of the answer's body (None: no body; a media type: not JSON). query: name -> (schema, what it is).
+    status -> type of the answer's body (None: no body; media types: not JSON). query: name -> (schema, what it is).
     errors: statuses besides those that every operation may have.
     """
 

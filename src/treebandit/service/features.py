@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treebandit.errors import InputError
@@ -41,12 +41,10 @@ def check_size(asked: DecisionRequest, limits: Limits) -> None:
 
 
 def _count(value: Any, most: int) -> int:
-    """How many values there are in one another, as far as it matters."""
-    if not isinstance(value, Mapping | list):
-        return 1
+    """How many values there are in one another, as far as it matters; JSON has no other containers."""
     total = 0
-    for part in value.values() if isinstance(value, Mapping) else value:
-        total += _count(part, most)
+    for part in value.values() if type(value) is dict else value:
+        total += _count(part, most) if type(part) in (dict, list) else 1
         if total > most:
             break
     return total

@@ -97,12 +97,12 @@ def _operation(each: Operation, known: dict[Any, Any]) -> dict[str, Any]:
 
 def _response(status: int, kind: Any, known: dict[Any, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {"description": _SAYS.get(status, "Done")}
-    if isinstance(kind, str):
-        said["content"] = {kind: {}}
+    if isinstance(kind, str | tuple):
+        said["content"] = {media: {} for media in ((kind,) if isinstance(kind, str) else kind)}
     elif kind is not None:
         said["content"] = {JSON: {"schema": known[kind]}}
     return said
 
 
 def _is_type(kind: Any) -> bool:
-    return kind is not None and kind is not bytes and not isinstance(kind, str)
+    return kind is not None and kind is not bytes and not isinstance(kind, str | tuple)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +41,9 @@ class CrossValidatedTrees:
         check_learner(self.trees)
         check_number("CrossValidatedTrees.folds", self.folds, least=2, most=100, whole=True)
         if not (hasattr(self.trees, "n_trees") and hasattr(self.trees, "learning_rate")):
-            raise ParameterError(f"trees is {self.trees!r}; give boosted trees such as XGBoostTrees()")
+            raise ParameterError(
+                f"trees is {reprlib.repr(self.trees)}; give boosted trees such as XGBoostTrees()"
+            )
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Find the number of trees on (n, d) features and (n,) targets, and grow them on all rows."""

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import ColumnGroups
+from treebandit.parameters import check_flag, check_number
 from treebandit.steps import exhausted
 from treebandit.trees import grower
 from treebandit.trees.bins import MOST_BINS, Bins
 from treebandit.trees.forest import Forest, Masked
-from treebandit.trees.limits import check_limits
+from treebandit.trees.limits import check_limits, check_max_features
 
 _NO_ROW = np.empty(0, np.uint8)
 
@@ -56,15 +57,10 @@ class HistogramForest:
 
     def __post_init__(self) -> None:
         check_limits(self)
-        if not 2 <= self.bins <= MOST_BINS:
-            raise ParameterError(f"HistogramForest(bins={self.bins!r}); expected 2 to {MOST_BINS}")
-        share = self.max_features
-        if not (0 < share <= 1 if isinstance(share, float) else share >= 1):
-            raise ParameterError(
-                f"HistogramForest(max_features={share!r}); expected a share in (0, 1] or a whole number"
-            )
-        if not 0 < self.subsample <= 1:
-            raise ParameterError(f"HistogramForest(subsample={self.subsample!r}); expected a share in (0, 1]")
+        check_number("HistogramForest.bins", self.bins, least=2, most=MOST_BINS, whole=True)
+        check_max_features(self, self.max_features)
+        check_flag("HistogramForest.bootstrap", self.bootstrap)
+        check_number("HistogramForest.subsample", self.subsample, above=0.0, most=1.0)
 
     @property
     def threads(self) -> int:
@@ -178,7 +174,7 @@ class _Growth:
 
 
 def _limits(learner: HistogramForest, groups: NDArray[np.int64]) -> grower.Limits:
-    depth = grower.NO_LIMIT if learner.max_depth is None else learner.max_depth
+    depth = grower.NO_LIMIT if learner.max_depth is None else int(learner.max_depth)
     share, count = learner.max_features, len(groups)
-    tried = max(1, int(share * count)) if isinstance(share, float) else min(share, count)
-    return grower.Limits(depth, learner.min_samples_leaf, tried, groups)
+    tried = max(1, int(share * count)) if isinstance(share, float | np.floating) else min(share, count)
+    return grower.Limits(depth, int(learner.min_samples_leaf), int(tried), groups)

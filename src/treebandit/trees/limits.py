@@ -69,7 +69,9 @@ def check_options(learner: object, options: Any, refused: Collection[str]) -> No
     """Raise a ParameterError for an option that would make other trees than those measured, or has an argument."""
     name = type(learner).__name__
     if not (isinstance(options, Mapping) and all(isinstance(option, str) for option in options)):
-        raise ParameterError(f"{name}.options is {options!r}; give a dict of the library's own parameters")
+        raise ParameterError(
+            f"{name}.options is {reprlib.repr(options)}; give a dict of the library's own parameters"
+        )
     for option in options:
         if option in refused:
             raise ParameterError(
@@ -95,15 +97,15 @@ def check_learner(trees: Any) -> None:
         raise ParameterError(f"trees is the class {trees.__name__}; give an object: {trees.__name__}()")
     fit = getattr(trees, "fit", None)
     if not callable(fit):
-        raise ParameterError(f"trees is {trees!r}; give a tree learner such as HistogramForest()")
+        raise ParameterError(f"trees is {reprlib.repr(trees)}; give a tree learner such as HistogramForest()")
     try:
         parameters = inspect.signature(fit).parameters
     except (TypeError, ValueError):
         return
     if "seed" not in parameters and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
         raise ParameterError(
-            f"trees is {trees!r}, whose fit takes no seed and returns no Forest; give a tree learner such as "
-            "RandomForestTrees() for scikit-learn's forest or XGBoostTrees() for XGBoost"
+            f"trees is {reprlib.repr(trees)}, whose fit takes no seed and returns no Forest; give a tree learner "
+            "such as RandomForestTrees() for scikit-learn's forest or XGBoostTrees() for XGBoost"
         )
 
 

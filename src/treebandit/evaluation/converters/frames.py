@@ -11,6 +11,7 @@ import polars as pl
 from treebandit.errors import LogError, ParameterError, nearest
 from treebandit.evaluation.columns import TIME
 from treebandit.evaluation.log import DecisionLog
+from treebandit.evaluation.log_files import reading
 
 
 def from_columns(
@@ -34,45 +35,48 @@ def from_columns(
     arms: all arms that every decision offered, or the column that lists them; None: all that occur.
     policy: the name of the policy that decided.
     """
-    table = _polars(frame)
-    named = [arm, reward, *context, *(each for each in (id, time) if each is not None)]
-    if isinstance(probability, str):
-        named.append(probability)
-    if isinstance(arms, str):
-        named.append(arms)
-    for name in named:
-        if name not in table.columns:
+    with reading(source):
+        table = _polars(frame)
+        context = [context] if isinstance(context, str) else context
+        named = [arm, reward, *context, *(each for each in (id, time) if each is not None)]
+        if isinstance(probability, str):
+            named.append(probability)
+        if isinstance(arms, str):
+            named.append(arms)
+        for name in named:
+            if name not in table.columns:
+                raise LogError(
+                    f"{source} has no column {name!r}; {nearest(name, table.columns)}there are "
+                    + ", ".join(table.columns)
+                )
+        label = table[arm].cast(pl.String)
+        if label.null_count():
             raise LogError(
-                f"{source} has no column {name!r}; {nearest(name, table.columns)}there are {', '.join(table.columns)}"
+                f"{source}: {label.null_count():,} rows of {arm!r} are null; every decision chose an arm"
             )
-    label = table[arm].cast(pl.String)
-    if label.null_count():
-        raise LogError(
-            f"{source}: {label.null_count():,} rows of {arm!r} are null; every decision chose an arm"
-        )
-    offered = table[arms].cast(pl.List(pl.String)) if isinstance(arms, str) else _offered(label, arms)
-    places = _place(offered, label)
-    if places.null_count():
-        unknown = label.filter(places.is_null()).unique(maintain_order=True).head(3).to_list()
-        raise LogError(
-            f"{source}: {unknown} were chosen but are not among the arms; list all that were offered"
-        )
-    ids = table[id].cast(pl.String) if id else pl.Series([f"row-{n}" for n in range(len(table))])
-    made = {
-        "id": ids,
-        "arms": offered,
-        "chosen": places.cast(pl.Int32).reshape((-1, 1)).arr.to_list(),
-        "probability": _probability(table, label, probability),
-        "reward": table[reward].cast(pl.Float64),
-    }
-    log = pl.DataFrame(made)
-    if context:
-        log = log.with_columns(table.select(pl.struct(context).struct.json_encode().alias("context")))
-    if time is not None:
-        log = log.with_columns(time=_times(table[time]))
-    if policy is not None:
-        log = log.with_columns(policy=pl.lit(policy))
-    return DecisionLog.from_frame(log, source=source)
+        offered = table[arms].cast(pl.List(pl.String)) if isinstance(arms, str) else _offered(label, arms)
+        places = _place(offered, label)
+        if places.null_count():
+            unknown = label.filter(places.is_null()).unique(maintain_order=True).head(3).to_list()
+            raise LogError(
+                f"{source}: {unknown} were chosen but are not among the arms; list all that were offered"
+            )
+        ids = table[id].cast(pl.String) if id else pl.Series([f"row-{n}" for n in range(len(table))])
+        made = {
+            "id": ids,
+            "arms": offered,
+            "chosen": places.cast(pl.Int32).reshape((-1, 1)).arr.to_list(),
+            "probability": _probability(table, label, probability),
+            "reward": table[reward].cast(pl.Float64),
+        }
+        log = pl.DataFrame(made)
+        if context:
+            log = log.with_columns(table.select(pl.struct(context).struct.json_encode().alias("context")))
+        if time is not None:
+            log = log.with_columns(time=_times(table[time]))
+        if policy is not None:
+            log = log.with_columns(policy=pl.lit(policy))
+        return DecisionLog.from_frame(log, source=source)
 
 
 def to_columns(log: DecisionLog) -> pl.DataFrame:
@@ -80,7 +84,8 @@ def to_columns(log: DecisionLog) -> pl.DataFrame:
 
     Arms without names are the numbers of their rows. Features that only one arm has are left out.
     """
-    rows = log.frame.collect()
+    log.check()
+    rows = log.collected().frame.collect()
     if rows.select((pl.col("chosen").list.len() > 1).any()).item():
         raise LogError(f"{log.source} chooses several rows at a time; a table has one arm a row")
     first = pl.col("chosen").list.first()
@@ -88,10 +93,17 @@ def to_columns(log: DecisionLog) -> pl.DataFrame:
     found = rows.select("id", "time", arm.alias("arm"), "probability", "reward")
     if rows["context"].null_count() == len(rows):
         return found
-    contexts = rows["context"].str.json_decode(infer_schema_length=None)
+    with reading(log.source):
+        contexts = rows["context"].str.json_decode(infer_schema_length=None)
+    if not isinstance(contexts.dtype, pl.Struct | pl.List):
+        raise LogError(
+            f"{log.source} has contexts that are neither objects nor lists; a table has named columns"
+        )
     if not isinstance(contexts.dtype, pl.Struct):
         width = int(np.max(contexts.list.len().drop_nulls().to_numpy(), initial=0))
-        return found.with_columns(contexts.list.get(place).alias(f"x{place}") for place in range(width))
+        return found.with_columns(
+            contexts.list.get(place, null_on_oob=True).alias(f"x{place}") for place in range(width)
+        )
     features = contexts.struct.unnest()
     return found.with_columns(
         features.rename({name: f"context.{name}" for name in features.columns if name in found.columns})

@@ -11,10 +11,13 @@ import polars as pl
 from treebandit.errors import LogError
 from treebandit.evaluation.columns import TIME
 from treebandit.evaluation.log import DecisionLog
+from treebandit.evaluation.log_files import reading
 
 _NEEDED = ("timestamp", "item_id", "position", "click", "propensity_score")
 _AFFINITY = "user-item_affinity_"
 _USER = "user_feature_"
+#: More items than any shop offers in one place; an item_id beyond is a mistake, and would fill the memory.
+_MOST_ITEMS = 100_000
 
 
 def read_open_bandit(path: str | os.PathLike[str], *, items: int | None = None) -> DecisionLog:
@@ -26,12 +29,14 @@ def read_open_bandit(path: str | os.PathLike[str], *, items: int | None = None) 
     the page showed is not in the file.
     """
     place = Path(path)
-    if not place.exists():
-        raise LogError(f"{place} does not exist; give a CSV file of the Open Bandit Dataset")
-    try:
-        table = pl.read_csv(place, infer_schema_length=None)
-    except pl.exceptions.PolarsError as error:
-        raise LogError(f"{place} cannot be read as CSV ({str(error).partition(chr(10))[0]})") from error
+    with reading(str(path), "read as CSV of the Open Bandit Dataset"):
+        if not place.exists():
+            raise LogError(f"{place} does not exist; give a CSV file of the Open Bandit Dataset")
+        return _log(place, items)
+
+
+def _log(place: Path, items: int | None) -> DecisionLog:
+    table = pl.read_csv(place, infer_schema_length=None)
     missing = [name for name in _NEEDED if name not in table.columns]
     if missing:
         raise LogError(
@@ -41,7 +46,14 @@ def read_open_bandit(path: str | os.PathLike[str], *, items: int | None = None) 
         (name for name in table.columns if name.startswith(_AFFINITY)),
         key=lambda name: int(name.removeprefix(_AFFINITY)),
     )
-    count = items or len(affinities) or _listed(place) or int(np.max(table["item_id"].to_numpy())) + 1
+    known = table["item_id"].cast(pl.Int64)
+    if known.null_count() or int(np.min(known.to_numpy(), initial=0)) < 0:
+        raise LogError(f"{place}: item_id is missing or negative in some rows; give items from 0 on")
+    count = items or len(affinities) or _listed(place) or int(np.max(known.to_numpy(), initial=0)) + 1
+    if count > _MOST_ITEMS:
+        raise LogError(
+            f"{place}: item_id goes up to {count - 1:,}; number the items from 0 to {_MOST_ITEMS - 1:,}"
+        )
     users = [name for name in table.columns if name.startswith(_USER)]
     arms = pl.Series([[str(item) for item in range(count)]])
     frame = table.select(
@@ -54,10 +66,10 @@ def read_open_bandit(path: str | os.PathLike[str], *, items: int | None = None) 
         reward=pl.col("click").cast(pl.Float64),
         policy=pl.lit(place.parent.parent.name),
     )
-    if len(affinities) == count:
+    if affinities and len(affinities) == count:
         own = table.select(pl.concat_list(_affinity(name) for name in affinities).alias("own"))
         frame = frame.with_columns(own["own"].alias("arm_contexts"))
-    return DecisionLog.from_frame(frame, source=str(path))
+    return DecisionLog.from_frame(frame, source=str(place))
 
 
 def _affinity(name: str) -> pl.Expr:
@@ -71,7 +83,13 @@ def _listed(place: Path) -> int:
 
 def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
     """Write a log as such a file; arms must be the items 0, 1, ... by number, and every decision have a reward."""
-    rows = log.frame.collect()
+    log.check()
+    with reading(os.fspath(path), "written as CSV of the Open Bandit Dataset"):
+        _table(log).write_csv(Path(path))
+
+
+def _table(log: DecisionLog) -> pl.DataFrame:
+    rows = log.collected().frame.collect()
     first = pl.col("chosen").list.first()
     item = rows.select(
         pl.coalesce(pl.col("arms").list.get(first, null_on_oob=True), first.cast(pl.String)).alias("item")
@@ -81,6 +99,8 @@ def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
             f"{log.source} cannot be written as Open Bandit CSV: arms must be whole numbers, and every decision needs "
             "a probability and a reward"
         )
+    if (rows["chosen"].list.len() > 1).any():
+        raise LogError(f"{log.source} chooses several rows at a time; Open Bandit CSV has one item a row")
     contexts = rows["context"].str.json_decode(infer_schema_length=None)
     features = contexts.struct.unnest() if isinstance(contexts.dtype, pl.Struct) else pl.DataFrame()
     position = features["position"] if "position" in features.columns else pl.Series([1] * len(rows))
@@ -97,7 +117,7 @@ def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
         own = rows["arm_contexts"].list.to_struct(
             fields=[
                 f"{_AFFINITY}{place}"
-                for place in range(int(np.max(rows["arm_contexts"].list.len().to_numpy())))
+                for place in range(int(np.max(rows["arm_contexts"].list.len().to_numpy(), initial=0)))
             ]
         )
         kind = pl.Struct({"affinity": pl.Float64})
@@ -105,4 +125,4 @@ def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
             series.str.json_decode(kind).struct.field("affinity").alias(series.name)
             for series in own.struct.unnest().iter_columns()
         )
-    table.write_csv(Path(path))
+    return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import polars as pl
 from treebandit.errors import LogError
 from treebandit.evaluation.columns import SCHEMA
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import scan_text
+from treebandit.evaluation.log_files import reading, scan_text
 from treebandit.files import replacing
 
 _MULTI, _TAG = "_multi", "_tag"
@@ -22,19 +22,30 @@ _MULTI, _TAG = "_multi", "_tag"
 _LINES = 20_000
 
 
-def read_dsjson(path: str | os.PathLike[str]) -> DecisionLog:
+def read_dsjson(path: str | os.PathLike[str], *, personalizer: bool = False) -> DecisionLog:
     """The log in a dsjson file (also with .gz): contextual bandit events, and rewards that came later.
 
     The reward is minus the cost. An arm is the `_tag` of its action, or its number from 1 as Vowpal Wabbit counts
     them. As Vowpal Wabbit does, names that begin with an underscore are not read as features, and events marked with
     `_skipLearn` bring no reward. Events without an outcome have the cost that their writer gave, usually 0. Slates, CCB
     and continuous actions are refused.
+
+    personalizer: a log of Azure Personalizer, which puts features into lists of its own (`FromUrl` of the context, `j`
+    of an action, beside its id in `i`); they are read as its clients send them, so that an agent that learns the log
+    takes the same features from the decision service.
     """
+    return log_of(_records(path, _unwrapped if personalizer else _features), str(path))
+
+
+def log_of(records: Iterable[dict[str, Any]], source: str) -> DecisionLog:
+    """The log of records in the columns of NDJSON, a part at a time."""
     frames = []
-    for records in _chunks(_records(path)):
-        frames.append(scan_text("\n".join(map(json.dumps, records))).collect())
+    with reading(source):
+        for part in _chunks(records):
+            lines = "\n".join(json.dumps(record, allow_nan=False) for record in part)
+            frames.append(scan_text(lines).collect())
     frame = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
-    return DecisionLog.from_frame(frame, source=str(path))
+    return DecisionLog.from_frame(frame, source=source)
 
 
 def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
@@ -43,7 +54,8 @@ def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     Every decision must choose one arm and have a probability. An arm's name becomes its `_tag`, which is no feature.
     """
     left_out = 0
-    with replacing(path) as file:
+    log.check()
+    with reading(os.fspath(path), "written"), replacing(path) as file:
         for record in log.records():
             if "reward" not in record:
                 left_out += 1
@@ -63,7 +75,7 @@ def _chunks(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]
         yield chunk
 
 
-def _records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> Iterator[dict[str, Any]]:
     place = Path(path)
     if not place.exists():
         raise LogError(f"{place} does not exist; give a dsjson file")
@@ -74,14 +86,14 @@ def _records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
                 continue
             try:
                 event = json.loads(line)
-                yield _record(event, number)
-            except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+                yield _record(event, number, features)
+            except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
                 raise LogError(
                     f"{place}, line {number}, is no contextual bandit event of dsjson ({error!r})"
                 ) from error
 
 
-def _record(event: dict[str, Any], number: int) -> dict[str, Any]:
+def _record(event: dict[str, Any], number: int, features: Callable[[Any], Any]) -> dict[str, Any]:
     """One event in the columns of a decision log."""
     if "RewardValue" in event:
         late = {"id": event["EventId"], "reward": float(event["RewardValue"])}
@@ -99,8 +111,8 @@ def _record(event: dict[str, Any], number: int) -> dict[str, Any]:
         "arms": [str(tag) for tag in tags]
         if all(tag is not None for tag in tags)
         else [str(place + 1) for place in range(len(actions))],
-        "context": _features(context),
-        "arm_contexts": [_features(action) for action in actions],
+        "context": features(context),
+        "arm_contexts": [features(action) for action in actions],
         "chosen": [int(event["_labelIndex"]) if "_labelIndex" in event else int(event["_label_Action"]) - 1],
         "probability": float(event["_label_probability"]),
         "probabilities": _by_action(event.get("a"), event.get("p"), len(actions)),
@@ -115,6 +127,18 @@ def _features(context: Any) -> Any:
     if isinstance(context, dict):
         return {name: _features(value) for name, value in context.items() if not name.startswith("_")}
     return [_features(value) for value in context] if isinstance(context, list) else context
+
+
+def _unwrapped(context: dict[str, Any]) -> dict[str, Any]:
+    """Personalizer's features without its wrapping: objects of one list are one, as the service merges them."""
+    whole: dict[str, Any] = {}
+    for part in (*context.get("FromUrl", ()), *context.get("j", ())):
+        for name, value in _features(part).items():
+            before = whole.get(name)
+            if isinstance(before, dict) and isinstance(value, dict):
+                value = {**before, **value}
+            whole[name] = value
+    return whole
 
 
 def _by_action(ranked: Any, chances: Any, size: int) -> list[float] | None:
@@ -161,9 +185,15 @@ def _event(record: dict[str, Any], source: str) -> dict[str, Any]:
 def _named(context: Any) -> dict[str, Any]:
     if context is None:
         return {}
-    if isinstance(context, list):
-        return {f"x{place}": value for place, value in enumerate(context)}
-    return {name: _readable(value) for name, value in context.items()}
+    return {name: _readable(value) for name, value in named(context).items()}
+
+
+def named(context: Any) -> dict[str, Any]:
+    """A context as an object: the features of a list, or of a single value, get the names x0, x1 and so on."""
+    if isinstance(context, dict):
+        return context
+    listed = context if isinstance(context, list) else [context]
+    return {f"x{place}": value for place, value in enumerate(listed)}
 
 
 def _readable(value: Any) -> Any:

@@ -12,20 +12,17 @@ The label is action:cost:probability, on the line of the chosen action.
 from __future__ import annotations
 
 import gzip
-import json
+import math
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from treebandit.errors import LogError
-from treebandit.evaluation.columns import SCHEMA
-from treebandit.evaluation.converters.vw_json import _chunks
+from treebandit.evaluation.converters.vw_json import log_of, named
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import scan_text
+from treebandit.evaluation.log_files import reading
 from treebandit.files import replacing
 
 #: Characters that separate things in Vowpal Wabbit's text; in names they become underscores.
@@ -39,9 +36,7 @@ def read_vw_text(path: str | os.PathLike[str]) -> DecisionLog:
     namespace stand at the top. Arms are the tags of the lines where every line has one, else the numbers of the actions
     from 0. Events without a label are no decisions, and are left out.
     """
-    frames = [scan_text("\n".join(map(json.dumps, records))).collect() for records in _chunks(_records(path))]
-    frame = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
-    return DecisionLog.from_frame(frame, source=str(path))
+    return log_of(_records(path), str(path))
 
 
 def write_vw_text(log: DecisionLog, path: str | os.PathLike[str]) -> int:
@@ -51,7 +46,8 @@ def write_vw_text(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     JSON reader does. Blanks, colons and bars in names become underscores.
     """
     left_out = 0
-    with replacing(path) as file:
+    log.check()
+    with reading(os.fspath(path), "written"), replacing(path) as file:
         for record in log.records():
             if "reward" not in record:
                 left_out += 1
@@ -98,7 +94,7 @@ def _decision(lines: list[str], place: Path, number: int) -> Iterator[dict[str, 
         parts = parsed[row][0].split(":")
         if len(parts) != 3:
             raise ValueError(f"the label {parsed[row][0]!r} is not action:cost:probability")
-        cost, probability = float(parts[1]), float(parts[2])
+        cost, probability = _number(parts[1]), _number(parts[2])
     except ValueError as error:
         raise LogError(f"{place}, the event from line {number} on: {error}") from error
     tags = [tag for _, tag, _ in parsed]
@@ -127,23 +123,32 @@ def _parsed(line: str) -> tuple[str, str, dict[str, Any]]:
         label, tag = tag, ""
     features: dict[str, Any] = {}
     for space in spaces:
-        features |= _namespace(space, features)
+        _add_namespace(space, features)
     return label, tag, features
 
 
-def _namespace(space: str, known: dict[str, Any]) -> dict[str, Any]:
-    """Name and features between two bars; a namespace's own value multiplies its features."""
+def _add_namespace(space: str, features: dict[str, Any]) -> None:
+    """Add the features between two bars, under the namespace's name; its own value multiplies them."""
     words = space.split()
     scale, name = 1.0, ""
     if words and not space[0].isspace():
         name, _, factor = words.pop(0).partition(":")
-        scale = float(factor) if factor else 1.0
-    found: dict[str, Any] = dict(known.get(name, {})) if name else {}
+        scale = _number(factor) if factor else 1.0
+    found = features.setdefault(name, {}) if name else features
     for word in words:
         feature, colon, value = word.partition(":")
-        number = float(value) if colon else 1.0
+        number = _number(value) if colon else 1.0
+        if not isinstance(found, dict) or isinstance(found.get(feature), dict):
+            raise ValueError("a feature and a namespace have the same name; rename one of them")
         found[feature] = found.get(feature, 0.0) + scale * number
-    return {name: found} if name else found
+
+
+def _number(text: str) -> float:
+    """A finite number."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is not a finite number")
+    return number
 
 
 def _lines(record: dict[str, Any], source: str) -> Iterator[str]:
@@ -168,8 +173,7 @@ def _text(context: Any) -> str:
     """Features as namespaces; those outside of any come first."""
     if context is None:
         return "|"
-    if isinstance(context, list):
-        context = {f"x{place}": value for place, value in enumerate(context)}
+    context = named(context)
     spaces = {"": [word for name, value in context.items() for word in _words(name, value)]}
     for name, value in context.items():
         if isinstance(value, dict):

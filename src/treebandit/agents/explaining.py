@@ -1,0 +1,135 @@
+"""Why candidates are scored as they are: what columns and arm add, what is exploration, which rows were alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treebandit.core import Candidates, Floats, optional
+from treebandit.errors import NoEstimateError
+from treebandit.features.inputs import Inputs
+from treebandit.models.attribution import Explains
+from treebandit.models.model import RewardModel
+from treebandit.models.tree_model import TreeModel
+
+BASELINE, ARM, LINEAR_MODEL, EXPLORATION = "(baseline)", "(arm)", "(linear model)", "(exploration)"
+_SIMILAR = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """Where the scores of n candidates come from.
+
+    parts: what adds up: '(baseline)', each column, '(arm)', '(linear model)': what the trees make of the linear score
+        that is one of their features. Only those that the agent has.
+    values: (n) rows of what each part's value is; None where it has none.
+    contributions: (n, parts) what each adds; a row adds up to the candidate's `mean`.
+    mean: (n,) the reward that the agent expects, as `estimate` tells.
+    exploration: (n,) what the mean score of many draws has above that.
+    deviation: (n,) the standard deviation of these draws.
+    labels: (n,) arms, or None.
+    similar: for each candidate the learned rows that share most leaves of the trees with it, as columns `row` (in the
+        order of learning, of those that still count), `share` of the trees, `arm` and `reward`.
+
+    >>> import numpy as np
+    >>> agent = treebandit.Bandit(seed=0)
+    >>> x = np.random.default_rng(0).normal(size=(100, 2))
+    >>> agent.learn(x, x[:, 0], arms=np.arange(100) % 2)
+    >>> explanation = agent.explain([1.5, 0.0], arms=[0, 1])
+    >>> explanation.parts
+    ('(baseline)', 'x0', 'x1', '(arm)', '(linear model)')
+    >>> bool(np.allclose(explanation.contributions.sum(1), explanation.mean))
+    True
+    """
+
+    parts: tuple[str, ...]
+    values: list[list[Any]]
+    contributions: Floats
+    mean: Floats
+    exploration: Floats
+    deviation: Floats
+    labels: tuple[int | str, ...] | None
+    similar: list[dict[str, list[Any]]]
+
+    @property
+    def table(self) -> dict[str, list[Any]]:
+        """One row for each candidate and part, exploration last, as plain columns that any frame library takes.
+
+        The contributions of a candidate add up to its mean score.
+        """
+        n, names = len(self.mean), [*self.parts, EXPLORATION]
+        table: dict[str, list[Any]] = {"candidate": [row for row in range(n) for _ in names]}
+        if self.labels is not None:
+            table["arm"] = [label for label in self.labels for _ in names]
+        table["part"] = names * n
+        table["value"] = [value for values in self.values for value in (*values, None)]
+        table["contribution"] = np.column_stack([self.contributions, self.exploration]).ravel().tolist()
+        return table
+
+
+def explained(
+    model: RewardModel, rows: Candidates, draws: Floats, labels: Any, inputs: Inputs
+) -> Explanation:
+    """What a model tells of rows, of which a policy has made (draws, n) draws."""
+    if not isinstance(model, Explains):
+        raise NoEstimateError(
+            f"a {type(model).__name__} cannot tell what a feature adds; use Bandit, TEUCB, TETS, LinUCB or LinTS"
+        )
+    found = model.attribution(rows)
+    d = found.columns.shape[1]
+    names = (rows.columns.names or tuple(f"x{place}" for place in range(d)))[:d]
+    categories = inputs.encoder.categories if inputs.encoder is not None else {}
+    parts: list[str] = [BASELINE, *names]
+    columns: list[Any] = [found.baseline[:, None], found.columns]
+    values: list[list[Any]] = [
+        [None, *(_shown(value, categories.get(name)) for name, value in zip(names, row, strict=False))]
+        for row in rows.contexts.tolist()
+    ]
+    if rows.arms is not None:
+        parts.append(ARM)
+        columns.append(found.arm[:, None])
+        for row, label in zip(values, labels, strict=True):
+            row.append(label)
+    if found.linear_model.any():
+        parts.append(LINEAR_MODEL)
+        columns.append(found.linear_model[:, None])
+        values = [[*row, None] for row in values]
+    contributions = np.hstack(columns)
+    mean = contributions.sum(1)
+    return Explanation(
+        tuple(parts),
+        values,
+        contributions,
+        mean,
+        draws.mean(0) - mean,
+        draws.std(0),
+        labels,
+        _similar(model, rows, inputs),
+    )
+
+
+def _shown(value: float, categories: tuple[Any, ...] | None) -> Any:
+    """A value as it was given: a category by its name, None where it is missing."""
+    if np.isnan(value):
+        return None
+    if categories is None:
+        return value
+    return categories[int(value)] if 0 <= value < len(categories) else None
+
+
+def _similar(model: RewardModel, rows: Candidates, inputs: Inputs) -> list[dict[str, list[Any]]]:
+    history = optional(model, "history")
+    if not isinstance(model, TreeModel) or history is None or not history.whole:
+        return [{} for _ in range(len(rows))]
+    order, shares = model.similar(rows, _SIMILAR)
+    names: Mapping[int, Any] = dict(enumerate(inputs.labels.state())) if inputs.labels.named else {}
+    found = []
+    for chosen, share in zip(order, shares, strict=True):
+        table = {"row": chosen.tolist(), "share": share.tolist(), "reward": history.rewards[chosen].tolist()}
+        if history.arms is not None:
+            table["arm"] = [names.get(arm, arm) for arm in history.arms[chosen].tolist()]
+        found.append(table)
+    return found
