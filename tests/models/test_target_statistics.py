@@ -72,3 +72,13 @@ def test_a_thousand_categories_decide_the_reward():
     asked = np.column_stack([np.arange(1000), np.zeros(1000)]).astype(np.float32)
     means = [agent.estimate(Candidates(asked, np.full(1000, arm), columns)).mean for arm in (0, 1)]
     assert np.mean(np.argmax(means, axis=0) == best) > 0.9
+
+
+def test_many_arms_share_the_statistics_and_explanations_add_up():
+    random = np.random.default_rng(0)
+    contexts = np.column_stack([random.integers(0, 100, 400), random.normal(size=400)]).astype(np.float32)
+    arms, columns = np.arange(400) % 80, Columns((100, 0))
+    agent = Bandit(seed=0)
+    agent.learn(Candidates(contexts, arms, columns), random.normal(size=80)[arms] + contexts[:, 1])
+    explanation = agent.explain(Candidates(contexts[:5], arms[:5], columns))
+    np.testing.assert_allclose(explanation.contributions.sum(axis=1), explanation.mean)

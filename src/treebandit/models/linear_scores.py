@@ -13,8 +13,8 @@ from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
-from treebandit.models.fourier import FourierScores
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
+from treebandit.models.fourier import FourierScores
 from treebandit.models.model import Commit
 from treebandit.models.ridge import Ridge
 from treebandit.models.target_statistics import TargetStatistics
@@ -236,16 +236,25 @@ class LinearEncoder(Encoder):
 
     def _visible(self, contexts: Features, arms: Indices | None, own: Features | None = None) -> Features:
         """The columns that trees and regressions see; `own` statistics of large ones behind them, else as learned."""
-        seen = contexts if self._kept is None else contexts.take(self._kept, axis=1)
+        if self._kept is not None:
+            seen = contexts.take(self._kept, axis=1)
+        else:
+            seen = contexts[:, : len(self.columns)]  # columns added since are left out
         if self._statistics is None:
             return seen
         if own is None:
             own = self._statistics(contexts, None if self.many_arms else arms)
-        return np.hstack([seen[:, : len(self.columns)], own])
+        return np.hstack([seen, own])
 
     def _features(self, contexts: Features, arms: Indices | None, scores: Floats | None) -> Features:
         if scores is None:
-            return super().__call__(contexts, arms)
+            shown = contexts if self._spread is None else self._spread(contexts)
+            if not self._front:
+                return np.ascontiguousarray(shown)
+            features = np.empty((len(contexts), self.width), np.float32)
+            self._fill_arms(features, arms)
+            features[:, self._front :] = shown
+            return features
         features = np.empty((len(contexts), self.width + 1), np.float32)
         if self._front:
             self._fill_arms(features, arms)
