@@ -236,10 +236,9 @@ class LinearEncoder(Encoder):
 
     def _visible(self, contexts: Features, arms: Indices | None, own: Features | None = None) -> Features:
         """The columns that trees and regressions see; `own` statistics of large ones behind them, else as learned."""
-        if self._kept is not None:
-            seen = contexts.take(self._kept, axis=1)
-        else:
-            seen = contexts[:, : len(self.columns)]  # columns added since are left out
+        # Columns added since are left out.
+        kept = self._kept
+        seen = contexts[:, : len(self.columns)] if kept is None else contexts.take(kept, axis=1)
         if self._statistics is None:
             return seen
         if own is None:
