@@ -105,7 +105,9 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("path", [3, None, b"agent", ["a"], object()], ids=repr)
+@pytest.mark.parametrize(
+    "path", [3, None, b"agent", ["a"], object()], ids=["number", "None", "bytes", "list", "object"]
+)
 def test_what_is_no_path_is_told(path):
     with pytest.raises(SavedFileError, match="is no path of a file"):
         write(path)
