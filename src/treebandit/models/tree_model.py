@@ -61,9 +61,8 @@ class TreeSettings:
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ParameterError(
-                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(map(str, allowed))}"
-                )
+                given = f"{name}={getattr(self, name)!r}"
+                raise ParameterError(f"{given}; choose one of {', '.join(map(str, allowed))}")
         if not 0 < self.held_out_share < 1:
             raise ParameterError(f"held_out_share={self.held_out_share!r}; expected a share between 0 and 1")
         if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
@@ -265,10 +264,8 @@ class TreeModel:
         self, rows: Candidates, targets: Floats, random: np.random.Generator
     ) -> tuple[Encoder, Features]:
         """How rows enter the trees from now on, and the (n, width) features of these rows."""
-        settings = self.settings
-        encoder = Encoder(
-            rows.columns, rows.arms, arm_encoding=settings.arm_encoding, categories=settings.categories
-        )
+        arms, codes = self.settings.arm_encoding, self.settings.categories
+        encoder = Encoder(rows.columns, rows.arms, arm_encoding=arms, categories=codes)
         return encoder, encoder(rows.contexts, rows.arms)
 
     def _fit_beside(
