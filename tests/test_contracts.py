@@ -55,6 +55,7 @@ ENVIRONMENTS = {
         lambda kind: kind("mushroom", seed=1),
         lambda kind: kind("adult", gaussian_noise=0.3, flip_noise=0.1),
     ],
+    "Clicks": [lambda kind: kind(), lambda kind: kind("three-way", arms=3, spend=True, seed=1)],
     "Delayed": [
         lambda kind: kind(environments.Synthetic(seed=1), batch=3),
         lambda kind: kind(environments.DescribedArms(slots=2, seed=1), batch=1),

@@ -44,6 +44,7 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     },
     "environment": {
         "environments.classification": "Classification",
+        "environments.clicks": "Clicks",
         "environments.delayed": "Delayed",
         "environments.logged": "Logged",
         "environments.navigation": "Navigation",

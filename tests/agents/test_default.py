@@ -121,14 +121,14 @@ def played(problem, rounds=400, **arguments):
 @pytest.mark.parametrize("shortfall", [0.0, 0.9, 3.0])
 def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
     agent, candidates = played("linear", exploration=0.0, boost=boost, standardise=False)
-    features, leverage = agent.model.encoder.look_up(candidates.contexts, candidates.arms)
+    features, scores, leverage = agent.model.encoder.look_up(candidates.contexts, candidates.arms)
     forest = agent.model.leaves.estimate(features).mean
     w, rewards = agent.linear_weight, agent.model.history.rewards
     encoder = agent.model.encoder
     assert 0.0 < w <= 1.0
     arms, width = 4, 9  # eight features and the level
     assert encoder.bonus == pytest.approx(np.std(rewards) * np.sqrt(np.log2(arms) / width))
-    blend = (1.0 - w) * forest + w * features[:, -1]
+    blend = (1.0 - w) * forest + w * scores
     np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)
     bonus = 0.5 * encoder.bonus * np.sqrt(leverage / (1.0 + leverage))
     scored = agent.score(candidates)
@@ -144,16 +144,16 @@ def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
 @pytest.mark.parametrize("layout", ["C", "F"])
 def test_many_draws_are_blended_like_one(layout):
     random = np.random.default_rng(0)
-    samples, features = random.normal(size=(40, 3)), random.normal(size=(3, 5)).astype(np.float32)
+    samples, scores = random.normal(size=(40, 3)), random.normal(size=3)
     leverage, rewards = random.random(3), (1.0, 0.4)
-    expected = samples + 0.3 * (features[:, -1] - samples)
+    expected = samples + 0.3 * (scores - samples)
     missed = (rewards[0] - expected.max(axis=1)) / rewards[1]
     more = np.where(missed > 1.0, missed**2, 1.0)
     assert 0 < (missed > 1.0).sum() < 40
     expected += 0.7 * more[:, None] * np.sqrt(leverage / (1.0 + leverage))
-    scores = np.array(samples, order=layout)
-    blend_kernels.explore(scores, features, leverage, 0.3, 0.7, rewards)
-    np.testing.assert_allclose(scores, expected)
+    explored = np.array(samples, order=layout)
+    blend_kernels.explore(explored, scores, leverage, 0.3, 0.7, rewards)
+    np.testing.assert_allclose(explored, expected)
 
 
 def test_the_weight_is_what_would_have_been_best():
@@ -163,9 +163,9 @@ def test_the_weight_is_what_would_have_been_best():
     random = np.random.default_rng(0)
     for _ in range(5):
         row = candidates[np.array([random.integers(4)])]
-        features = agent.model.encoder(row.contexts, row.arms)
+        features, scores, _ = agent.model.encoder.look_up(row.contexts, row.arms)
         forest.append(agent.model.leaves.estimate(features).mean[0])
-        linear.append(float(features[0, -1]))
+        linear.append(float(scores[0]))
         rewards.append(random.normal())
         agent.learn(row, np.array(rewards[-1:]))
     assert agent.model.level == agent.model._schedule.level(61)  # no rebuild in between
@@ -201,3 +201,104 @@ def test_prior_rows_out_of_range_are_named():
 def test_a_linear_exploration_out_of_range_is_named(wrong):
     with pytest.raises(ParameterError, match="linear_exploration is"):
         Bandit(linear_exploration=wrong)
+
+
+class Articles:
+    """100 arms with features that tell half of what they pay, and that many of them share."""
+
+    def __init__(self, seed):
+        random = np.random.default_rng(seed)
+        self.features = random.integers(-1, 2, size=(100, 2)).astype(np.float32)
+        self.means = self.features[:, 0] + random.normal(size=100)
+        self.random, self.columns = random, Columns.numeric(2)
+
+    def regret(self, agent, rounds):
+        total = 0.0
+        for _ in range(rounds):
+            offered = np.sort(self.random.choice(100, 20, replace=False))
+            row = agent.choose(Candidates(self.features[offered], offered, self.columns))[0]
+            total += self.means[offered].max() - self.means[offered[row]]
+            reward = self.means[offered[row]] + 0.5 * self.random.normal()
+            agent.learn(Candidates(self.features[offered[[row]]], offered[[row]], self.columns), [reward])
+        return total
+
+
+def test_effects_help_where_arms_are_more_than_their_features():
+    def at(**arguments):
+        agents = [
+            Bandit(seed=s, arm_encoding="none", random_start="rounds", random_rounds=100, **arguments)
+            for s in range(2)
+        ]
+        return sum(Articles(s).regret(agent, 400) for s, agent in enumerate(agents))
+
+    assert at() < 0.9 * at(effects=False)
+
+
+def test_effects_are_saved_and_part_of_the_estimate(tmp_path):
+    agent, articles = Bandit(seed=0, arm_encoding="none", random_start="rounds"), Articles(0)
+    learned = np.random.default_rng(1).integers(0, 100, 500)
+    agent.learn(
+        Candidates(articles.features[learned], learned, articles.columns), 2.0 * articles.means[learned] + 7.0
+    )
+    model = agent.model
+    assert model.encoder.effects.active
+    arms = np.array([0, 0, 1, 999])
+    rows = Candidates(np.repeat(articles.features[:1], 4, axis=0), arms, articles.columns)
+    estimate = agent.estimate(rows)
+    assert estimate.mean[0] == estimate.mean[1] != estimate.mean[2]
+    assert estimate.variance[3] > estimate.variance[0]
+    drawn = agent.policy.draws(model, rows, t=300, random=np.random.default_rng(0), size=500)
+    np.testing.assert_array_equal(drawn[:, 0], drawn[:, 1])
+    agent.save(tmp_path / "agent.treebandit")
+    again = Bandit.load(tmp_path / "agent.treebandit")
+    np.testing.assert_array_equal(again.estimate(rows).mean, estimate.mean)
+    again.learn(rows[:2], [50.0, 50.0])
+    agent.learn(rows[:2], [50.0, 50.0])
+    np.testing.assert_array_equal(again.estimate(rows).mean, agent.estimate(rows).mean)
+    assert agent.estimate(rows).mean[0] > estimate.mean[0]
+
+
+def wide_rows(n, seed):
+    """200 columns, all of which tell a little of which of three arms pays."""
+    random = np.random.default_rng(seed)
+    kinds = random.integers(0, 3, n)
+    contexts = random.normal(size=(n, 200)) + 0.25 * random.normal(size=(3, 200))[kinds]
+    return contexts.astype(np.float32), kinds
+
+
+def test_smooth_functions_help_where_all_columns_matter(tmp_path):
+    contexts, best = wide_rows(400, 0)
+    wrong = {}
+    for fourier in (True, False):
+        agent = Bandit(seed=0, fourier=fourier)
+        arms = np.arange(300) % 3
+        agent.learn(contexts[:300], (arms == best[:300]).astype(float), arms=arms)
+        for row, right in zip(contexts[300:350], best[300:350], strict=True):
+            arm = agent.choose(row, arms=[0, 1, 2])
+            agent.learn(row[None], [float(arm[0] == right)], arms=arm)
+        mean = [
+            agent.estimate(np.repeat(row[None], 3, axis=0), arms=[0, 1, 2]).mean for row in contexts[350:]
+        ]
+        wrong[fourier] = np.mean(np.argmax(mean, axis=1) != best[350:])
+        assert (agent.model.smooth_weight > 0.3) == fourier
+        agent.save(tmp_path / "agent.treebandit")
+        again = Bandit.load(tmp_path / "agent.treebandit")
+        asked = np.repeat(contexts[:1], 3, axis=0)
+        np.testing.assert_array_equal(
+            again.estimate(asked, arms=[0, 1, 2]).mean, agent.estimate(asked, arms=[0, 1, 2]).mean
+        )
+        for _ in range(5):
+            assert agent.choose(asked, arms=[0, 1, 2]) == again.choose(asked, arms=[0, 1, 2])
+    assert wrong[True] < wrong[False]
+
+
+def test_smooth_functions_without_weight_are_given_up():
+    random = np.random.default_rng(0)
+    contexts, arms = random.normal(size=(1500, 16)), np.arange(1500) % 2
+    rewards = (arms == (contexts[:, 0] > 0.0)).astype(float)
+    agent = Bandit(seed=0)
+    agent.learn(contexts[:900], rewards[:900], arms=arms[:900])
+    assert agent.model.encoder.fourier is not None
+    agent.model.smooth_errors = np.array([-1.0, 1.0])
+    agent.learn(contexts[900:], rewards[900:], arms=arms[900:])
+    assert agent.model.encoder.fourier is None

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from treebandit.core import Candidates, Columns
+from treebandit.errors import SavedFileError
 from treebandit.models.linear_scores import LinearEncoder, folds
 
 COLUMNS = Columns((0, 0, 3))
@@ -53,7 +54,7 @@ def test_folds_part_the_rows_and_every_arm_alike(n):
 def test_the_score_of_a_row_does_not_tell_its_reward():
     # 40 rows of one context: left out alone, a row's score would tell its reward for sure (a correlation of -1).
     random = np.random.default_rng(0)
-    rows = Candidates(np.zeros((40, 1), np.float32), None, Columns.numeric(1))
+    rows = Candidates(np.zeros((40, 1), np.float32), np.zeros(40, np.intp), Columns.numeric(1))
     correlations = []
     for seed in range(100):
         rewards = random.permutation(np.repeat([0.0, 1.0], 20))
@@ -84,7 +85,7 @@ def test_an_arm_without_rows_scores_the_mean_reward():
 def test_some_or_all_share_a_model(arms):
     rows, rewards = made_rows()
     encoder, _ = fitted(Candidates(rows.contexts, arms, COLUMNS), rewards)
-    score = encoder(rows.contexts[:1], None if arms is None else arms[:1])[0, -1]
+    score = encoder.look_up(rows.contexts[:1], None if arms is None else arms[:1])[1][0]
     at = np.ones(60, bool) if arms is None else np.arange(60) == 0
     assert score == pytest.approx(by_hand(rows, rewards, at, 0), abs=1e-5)
 
@@ -92,25 +93,28 @@ def test_some_or_all_share_a_model(arms):
 def test_very_many_arms_share_one_model():
     rows, rewards = made_rows(n=100)
     many = np.arange(100)
-    encoder, _ = fitted(Candidates(rows.contexts, many, COLUMNS), rewards)
-    score = encoder(rows.contexts[:1], many[:1])[0, -1]
+    encoder, features = fitted(Candidates(rows.contexts, many, COLUMNS), rewards)
+    assert not encoder.scored
+    assert features.shape == (100, 1 + 2 + 3)  # the trees do not see the score
+    score = encoder.look_up(rows.contexts[:1], many[:1])[1][0]
     assert score == pytest.approx(by_hand(rows, rewards, np.ones(100, bool), 0), abs=1e-5)
 
 
 def test_very_many_categories_are_numbers():
     contexts = np.arange(200, dtype=np.float32)[:, None]
-    rows = Candidates(contexts, None, Columns((200,)))
+    rows = Candidates(contexts, np.zeros(200, np.intp), Columns((200,)))
     _, features = fitted(rows, contexts[:, 0].astype(float))
-    assert features.shape == (200, 2)
-    np.testing.assert_allclose(features[:, 1], contexts[:, 0], atol=1.0)
+    assert features.shape == (200, 4)  # arm, code, statistic, score
+    np.testing.assert_array_equal(features[:, 1], contexts[:, 0])
+    np.testing.assert_allclose(features[:, 3], contexts[:, 0], atol=1.0)
 
 
 def test_constant_and_empty_columns_do_no_harm():
     contexts = np.array([[3.0, np.nan]] * 5, np.float32)
-    rows = Candidates(contexts, None, Columns.numeric(2))
+    rows = Candidates(contexts, np.zeros(5, np.intp), Columns.numeric(2))
     encoder, features = fitted(rows, np.arange(5.0))
     assert np.isfinite(features[:, -1]).all()
-    assert np.isfinite(encoder(np.array([[1.0, 7.0]], np.float32), None)[:, -1]).all()
+    assert np.isfinite(encoder(np.array([[1.0, 7.0]], np.float32), rows.arms[:1])[:, -1]).all()
 
 
 @pytest.mark.parametrize("arm_encoding", ["auto", "one_hot", "none"])
@@ -134,11 +138,11 @@ def test_rows_change_the_regression_of_their_arm_at_once():
     encoder, _ = fitted(rows, rewards)
     for arm in (int(rows.arms[0]), 99):
         row = Candidates(rows.contexts[:1], np.array([arm]), COLUMNS)
-        before, known = encoder.look_up(row.contexts, row.arms)
+        before, _, known = encoder.look_up(row.contexts, row.arms)
         update = encoder.prepared_update(row, np.array([5.0]))
         update()
         update()  # may be repeated
-        after, better_known = encoder.look_up(row.contexts, row.arms)
+        after, _, better_known = encoder.look_up(row.contexts, row.arms)
         assert after[0, -1] > before[0, -1]
         assert better_known[0] == pytest.approx(known[0] / (1.0 + known[0]), rel=0.1)
 
@@ -146,28 +150,44 @@ def test_rows_change_the_regression_of_their_arm_at_once():
 def test_an_arm_without_rows_is_known_least():
     rows, rewards = made_rows()
     encoder, _ = fitted(rows, rewards)
-    known = encoder.look_up(rows.contexts, rows.arms)[1]
-    stranger = encoder.look_up(rows.contexts, np.full(60, 99))[1]
+    known = encoder.look_up(rows.contexts, rows.arms)[2]
+    stranger = encoder.look_up(rows.contexts, np.full(60, 99))[2]
     assert (known < stranger).all()
     np.testing.assert_allclose(stranger, (design(rows, rows) ** 2).sum(1), rtol=1e-6)
 
 
 def test_wide_tables_of_many_arms_share_one_model():
     random = np.random.default_rng(0)
-    rows = Candidates(
-        random.normal(size=(90, 400)).astype(np.float32), np.arange(90) % 30, Columns.numeric(400)
-    )
+    contexts = random.integers(0, 50, size=(90, 8)).astype(np.float32)
+    rows = Candidates(contexts, np.arange(90) % 30, Columns((50,) * 8))
     encoder, _ = fitted(rows, random.random(90))
-    scores = [encoder(rows.contexts[:1], np.array([arm]))[0, -1] for arm in range(3)]
+    scores = [encoder.look_up(rows.contexts[:1], np.array([arm]))[1][0] for arm in range(3)]
     assert scores[0] == scores[1] == scores[2]
 
 
 def test_features_beyond_the_first_1024_do_no_harm():
     random = np.random.default_rng(0)
-    contexts = random.normal(size=(20, 1100)).astype(np.float32)
-    rows = Candidates(contexts, None, Columns.numeric(1100))
+    contexts = random.integers(0, 50, size=(20, 22)).astype(np.float32)
+    rows = Candidates(contexts, None, Columns((50,) * 22))
     encoder, features = fitted(rows, random.random(20))
-    assert features.shape == (20, 1101)
-    before = encoder(contexts[:1], None)[0, -1]
+    assert features.shape == (20, 1100)
+    before = encoder.look_up(contexts[:1], None)[1][0]
     encoder.prepared_update(rows[:1], np.array([5.0]))()
-    assert encoder(contexts[:1], None)[0, -1] > before
+    assert encoder.look_up(contexts[:1], None)[1][0] > before
+
+
+def test_of_many_columns_those_are_kept_that_rewards_go_with():
+    random = np.random.default_rng(0)
+    contexts, arms = random.normal(size=(300, 90)).astype(np.float32), random.integers(0, 2, 300)
+    contexts[::7, 80] = np.nan
+    signs = np.where(arms == 0, 1.0, -1.0)
+    rewards = signs * contexts[:, 3] + random.normal(size=300) + np.nan_to_num(contexts[:, 80])
+    rows = Candidates(contexts, arms, Columns.numeric(90))
+    encoder, features = fitted(rows, rewards)
+    assert features.shape == (300, 1 + 64 + 1)
+    for column in (3, 80):
+        assert any(np.array_equal(contexts[:, column], each, equal_nan=True) for each in features.T)
+    again = LinearEncoder.from_state(encoder.state())
+    np.testing.assert_array_equal(again(contexts, arms), encoder(contexts, arms))
+    with pytest.raises(SavedFileError):
+        LinearEncoder.from_state({**encoder.state(), "kept": np.arange(64) + 50})

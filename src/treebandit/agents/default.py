@@ -53,6 +53,10 @@ class Bandit(ModelAgent):
     blend: w is what would have been best so far; False, w = 0.
     without_linear: share of the trees that do not see the linear score, which would crowd out other features.
     linear_exploration: how much the bonus weighs.
+    effects: where arms are too many for a regression each, each has a random effect, which is what it pays beyond what
+        its features tell; False, none.
+    fourier: with 16 or more columns of numbers, a third model of smooth functions of all of them is blended in by how
+        well it predicted; False, never.
     boost: the bonus grows with the square of the shortfall where even the best candidate seems to pay less than a
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
         all rounds.
@@ -82,6 +86,8 @@ class Bandit(ModelAgent):
     blend: bool = True
     without_linear: float = 0.5
     linear_exploration: float = 0.5
+    effects: bool = True
+    fourier: bool = True
     boost: bool = True
     standardise: bool = True
     memory: MemoryRule = "all"
@@ -99,10 +105,17 @@ class Bandit(ModelAgent):
             memory=self.memory,
             background=self.background,
         )
-        for name in ("linear", "blend", "boost"):
+        for name in ("linear", "blend", "effects", "fourier", "boost"):
             check_flag(name, getattr(self, name))
         check_number("without_linear", self.without_linear, least=0, most=1)
-        model = Blend(settings, linear=self.linear, weighted=self.blend, without_linear=self.without_linear)
+        model = Blend(
+            settings,
+            linear=self.linear,
+            weighted=self.blend,
+            without_linear=self.without_linear,
+            effects=self.effects,
+            fourier=self.fourier,
+        )
         policy = _BonusThompson(self.exploration, self.linear_exploration, self.boost)
         return RandomStart(self.random_rounds, self.random_start), model, policy
 

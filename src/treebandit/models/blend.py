@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from treebandit.core import Candidates, Estimate, Features, Floats
 from treebandit.errors import NotFittedError
 from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
+from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import Attribution
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
@@ -21,6 +23,8 @@ from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
 _MEMORY = 0.999
+#: Smooth functions are given up for good where they have less than this weight after so many rows.
+_LEAST_WEIGHT, _TRIAL = 0.01, 1000
 
 
 class Blend(TreeModel):
@@ -29,6 +33,8 @@ class Blend(TreeModel):
     linear: False, no linear model at all.
     weighted: w is what would have been best so far, each row predicted before it was learned; False, w = 0.
     without_linear: share of the trees that do not see the linear score.
+    effects: arms too many for a regression each have a random effect on top.
+    fourier: where there are many numbers, smooth functions of them (`models/fourier.py`) are blended in likewise.
     """
 
     def __init__(
@@ -38,17 +44,24 @@ class Blend(TreeModel):
         linear: bool = True,
         weighted: bool = True,
         without_linear: float = 0.5,
+        effects: bool = True,
+        fourier: bool = True,
     ) -> None:
         super().__init__(settings)
         self._without_linear = without_linear
-        self._linear, self._weighted = linear, weighted
+        self._linear, self._weighted, self._effects, self._fourier = linear, weighted, effects, fourier
         self.errors = np.zeros(2)
+        self.smooth_errors = np.zeros(2)
 
     @property
     def linear_weight(self) -> float:
         """w, the share of the linear model: Σ (r - f)(z·θ - f) / Σ (z·θ - f)², within [0, 1]."""
-        product, square = self.errors.tolist()
-        return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
+        return _weight(self.errors)
+
+    @property
+    def smooth_weight(self) -> float:
+        """v, the share of smooth functions of many numbers in the scores, found in the same way."""
+        return _weight(self.smooth_errors)
 
     def _fitted_encoder(
         self, rows: Candidates, targets: Floats, random: np.random.Generator
@@ -57,62 +70,104 @@ class Blend(TreeModel):
         return LinearEncoder.fit(rows, targets, arm_encoding=arm_encoding, random=random, linear=self._linear)
 
     def _masked(self, encoder: Encoder) -> Masked:
-        return ((encoder.width,), self._without_linear) if self._linear else super()._masked(encoder)
+        scored = isinstance(encoder, LinearEncoder) and encoder.scored
+        return ((encoder.width,), self._without_linear) if scored else super()._masked(encoder)
+
+    def _fit_beside(
+        self, encoder: Encoder, rows: Candidates, targets: Floats
+    ) -> Generator[float, None, None]:
+        assert isinstance(encoder, LinearEncoder)
+        if self._fourier and (len(rows) < _TRIAL or self.smooth_weight > _LEAST_WEIGHT):
+            yield from encoder.fit_fourier(rows, targets, np.random.default_rng(len(rows)))
+
+    def _completed(
+        self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
+    ) -> None:
+        """Learn the effects of arms too many for a regression each."""
+        assert isinstance(encoder, LinearEncoder)
+        if rows.arms is None or not (self._effects and encoder.many_arms):
+            return
+        predicted, w = leaves.estimate(features).mean, self.linear_weight
+        if w > 0.0:
+            _, scores, _ = encoder.look_up(rows.contexts, rows.arms)
+            predicted += w * (scores - predicted)
+        known = self.encoder.effects if isinstance(self.encoder, LinearEncoder) else None
+        first = None if known is None else known.first
+        encoder.effects = ArmEffects.fit(rows.arms, predicted, targets, first=first)
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return LinearEncoder.from_state(state)
 
-    def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, LinearEncoder, Features, Floats]:
-        """Leaves, encoder, features with the linear score as their last column, and the leverage of each row."""
+    def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, LinearEncoder, Features, Floats, Floats]:
+        """Leaves and encoder, and features, linear score and leverage of each row."""
         if self.leaves is None or not isinstance(self.encoder, LinearEncoder):
             raise NotFittedError(
                 f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
             )
-        features, leverage = self.encoder.look_up(rows.contexts, rows.arms)
-        return self.leaves, self.encoder, features, leverage
+        return self.leaves, self.encoder, *self.encoder.look_up(rows.contexts, rows.arms)
 
     def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
-        """Let rows change leaves and regressions; weighed: and the weight of both, by what they predicted."""
+        """Let rows change leaves, regressions and effects; weighed: and all weights, by what each predicted."""
         encoder, targets = fit.encoder, fit.scale.standardised(rewards)
-        features = encoder(rows.contexts, rows.arms)
+        assert isinstance(encoder, LinearEncoder)
+        features, scores, _ = encoder.look_up(rows.contexts, rows.arms)
         update = fit.leaves.prepared_update(features, targets)
-        if not isinstance(encoder, LinearEncoder) or encoder.ridge is None:
-            return update
-        learn, before = encoder.prepared_update(rows, targets), self.errors
+        learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
+        smooth = encoder.smooth_scores(rows) if weighed and encoder.fourier is not None else None
+        w, before, predicted, change = self.linear_weight, self.errors, np.empty(len(targets)), None
+        smooth_before = self.smooth_errors
+        if encoder.effects is not None and rows.arms is not None:
+            change = encoder.effects.prepared_update(rows.arms, predicted, targets, new_rows=weighed)
 
         def commit() -> None:
             update()
-            if self._weighted and weighed:
-                # From the errors as they were, so that this may be repeated.
-                errors = before.copy()
-                blend_kernels.compare(update.predicted, features, targets, _MEMORY, errors)
-                self.errors = errors
-            learn()
+            # All from what was before, so that this may be repeated.
+            if learn is not None:
+                if self._weighted and weighed:
+                    self.errors = _compared(before, update.predicted, scores, targets)
+                learn()
+            predicted[:] = update.predicted + w * (scores - update.predicted)
+            if smooth is not None:
+                self.smooth_errors = _compared(smooth_before, predicted, smooth, targets)
+            if change is not None:
+                change()
 
         return commit
 
     def estimate(self, rows: Candidates) -> Estimate:
-        """Mean of forest and linear model by their weights, and the variance that follows from theirs."""
-        leaves, encoder, features, leverage = self._look_up(rows)
+        """Mean of forest and linear model by their weights plus the arm's effect, and the variance that follows."""
+        leaves, encoder, features, scores, leverage = self._look_up(rows)
         trees = leaves.estimate(features)
+        mean, variance = trees.mean, trees.variance
         if encoder.ridge is not None:
             w = self.linear_weight
-            variance = (1.0 - w) ** 2 * trees.variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
-            mean = trees.mean + w * (features[:, -1] - trees.mean)
-            trees = Estimate(mean, variance, trees.count)
-        return self.scale.original(trees)
+            variance = (1.0 - w) ** 2 * variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
+            mean = mean + w * (scores - mean)
+        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
+            mean, variance = mean + v * (encoder.smooth_scores(rows) - mean), (1.0 - v) ** 2 * variance
+        if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
+            effect, doubt = encoder.effects.estimate(rows.arms, mean)
+            mean, variance = mean + effect, variance + doubt
+        return self.scale.original(Estimate(mean, variance, trees.count))
 
     def attribution(self, rows: Candidates) -> Attribution:
         """What columns and arm add to the mean of each row, by the forest and by the linear model."""
         trees = super().attribution(rows)
-        _, encoder, features, _ = self._look_up(rows)
-        if encoder.ridge is None:
-            return trees
-        w, scale = self.linear_weight, self.scale
-        linear = encoder.attribution(rows.contexts, rows.arms)
-        # The score is a 32-bit feature; what rounding has changed belongs to it.
-        linear = linear._replace(linear_model=features[:, -1] - linear.mean)
-        return trees.scaled(1.0 - w).plus(linear.scaled(w * scale.deviation, w * scale.mean))
+        _, encoder, _, scores, _ = self._look_up(rows)
+        scale, found = self.scale, trees
+        if encoder.ridge is not None:
+            w, linear = self.linear_weight, encoder.attribution(rows.contexts, rows.arms)
+            linear = linear._replace(linear_model=scores - linear.mean)
+            found = trees.scaled(1.0 - w).plus(linear.scaled(w * scale.deviation, w * scale.mean))
+        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
+            # Functions of all numbers at once cannot be told column by column.
+            found = found.scaled(1.0 - v, v * scale.mean)
+            smooth = v * scale.deviation * encoder.smooth_scores(rows)
+            found = found._replace(linear_model=found.linear_model + smooth)
+        if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
+            effect, _ = encoder.effects.estimate(rows.arms, scale.standardised(found.mean))
+            found = found._replace(arm=found.arm + scale.deviation * effect)
+        return found
 
     def sample(
         self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
@@ -136,19 +191,46 @@ class Blend(TreeModel):
         boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
-        leaves, encoder, features, leverage = self._look_up(rows)
+        leaves, encoder, features, scores, leverage = self._look_up(rows)
         samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
+        w, effects = self.linear_weight, encoder.effects
+        if effects is not None and effects.active and rows.arms is not None:
+            samples += w * (scores - samples)
+            samples += effects.sample(rows.arms, samples, draws, random, scale=scale)
+            w = 0.0
+        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
+            samples += w * (scores - samples)
+            samples += v * (encoder.smooth_scores(rows) - samples)
+            w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
             bonus, rewards = bonus * encoder.bonus, (mean, deviation if boost else 0.0)
-            blend_kernels.explore(samples, features, leverage, self.linear_weight, bonus, rewards)
+            blend_kernels.explore(samples, scores, leverage, w, bonus, rewards)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
-        return {**super().state(history=history), "errors": self.errors}
+        return {
+            **super().state(history=history),
+            "errors": self.errors,
+            "smooth_errors": self.smooth_errors,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         super().restore(state)
         self.errors = schema.array(state, "errors", np.float64, (2,))
+        self.smooth_errors = schema.array(state, "smooth_errors", np.float64, (2,))
+
+
+def _weight(errors: Floats) -> float:
+    """Σ (r - f)(g - f) / Σ (g - f)², within [0, 1]: how much of a prediction g beside f would have been best."""
+    product, square = errors.tolist()
+    return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
+
+
+def _compared(errors: Floats, predicted: Floats, scores: Floats, targets: Floats) -> Floats:
+    """The sums of `_weight` after these rows too."""
+    after = errors.copy()
+    blend_kernels.compare(predicted, scores, targets, _MEMORY, after)
+    return after

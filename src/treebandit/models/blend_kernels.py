@@ -26,18 +26,18 @@ def encode(contexts, layout, features, front, scores):  # type: ignore[no-untype
 
 
 @kernel
-def explore(samples, features, leverage, weight, bonus, rewards):  # type: ignore[no-untyped-def]
-    """(1 - w) · draw of the forest + w · last feature + bonus · √(h / (1 + h)), in place of (draws, n) samples.
+def explore(samples, scores, leverage, weight, bonus, rewards):  # type: ignore[no-untyped-def]
+    """(1 - w) · draw of the forest + w · score + bonus · √(h / (1 + h)), in place of (draws, n) samples.
 
     leverage: h, (n,). rewards: mean and standard deviation of the rewards; where the best candidate of a draw falls
         short of that mean by more than a deviation, the bonus is multiplied by the square of the deviations it is.
         A deviation of 0, and it is always the same.
     """
-    last, (mean, deviation) = features.shape[1] - 1, rewards
+    mean, deviation = rewards
     for k in range(samples.shape[0]):
         best, more = -np.inf, 1.0
         for i in range(samples.shape[1]):
-            samples[k, i] += weight * (features[i, last] - samples[k, i])
+            samples[k, i] += weight * (scores[i] - samples[k, i])
             best = samples[k, i] if samples[k, i] > best else best
         if mean - best > deviation > 0.0:
             more = ((mean - best) / deviation) ** 2
@@ -46,13 +46,12 @@ def explore(samples, features, leverage, weight, bonus, rewards):  # type: ignor
 
 
 @kernel
-def compare(predicted, features, rewards, memory, errors):  # type: ignore[no-untyped-def]
+def compare(predicted, scores, rewards, memory, errors):  # type: ignore[no-untyped-def]
     """Add (r - f)(z·θ - f) and (z·θ - f)² of each row to `errors`, what they held before times `memory`.
 
-    f is what the trees predicted before the update, z·θ the last feature.
+    f is what the trees predicted before the update, z·θ the linear score.
     """
-    last = features.shape[1] - 1
     for i in range(predicted.shape[0]):
-        step = features[i, last] - predicted[i]
+        step = scores[i] - predicted[i]
         errors[0] = memory * errors[0] + (rewards[i] - predicted[i]) * step
         errors[1] = memory * errors[1] + step * step

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from typing import Any, Self
 
 import numpy as np
 
+from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
 from treebandit.models import blend_kernels
-from treebandit.models.attribution import LINEAR_MODEL, Attribution
+from treebandit.models.arm_effects import ArmEffects
+from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
+from treebandit.models.fourier import FourierScores
 from treebandit.models.model import Commit
 from treebandit.models.ridge import Ridge
+from treebandit.models.target_statistics import TargetStatistics
 
-#: Columns with more categories than this are numbers to trees and linear models alike.
+#: Columns with more categories than this are not one-hot: their codes are numbers, with statistics of rewards beside.
 _MOST_CATEGORIES = 64
 #: With more arms than this, or matrices of more numbers in all, one linear model serves all arms.
 _MOST_ARMS = 64
 _MOST_NUMBERS = 1 << 22
 #: Linear models see no more features than this, the first ones.
 _MOST_FEATURES = 1024
+#: Trees and regressions see no more columns than this, those that rewards go with most.
+_MOST_COLUMNS = 64
+#: Smooth functions need so many columns of numbers.
+_FEWEST_NUMBERS = 16
 #: A row's score for the trees comes from the rows of the other folds.
 _FOLDS = 5
 
@@ -28,21 +37,43 @@ _FOLDS = 5
 class LinearEncoder(Encoder):
     """An encoder that puts, behind arm and one-hot features, what a ridge regression says of the row.
 
-    ridge: the regressions; None for an encoder without the score.
+    Where one regression serves all arms, its score is not among the features: trees see all that it is made from, and
+    rows that come again stay the same (`trees/leaf_cache.py`).
+
+    ridge: the regressions; None for an encoder without the score. effects: of arms too many for regressions each.
+    fourier: smooth functions of many numbers; None where there are few.
+    kept: the columns that trees and regressions see; None, all. Of a column with more than 64 categories they see the
+        code, and behind all others what rows of the category paid with the arm.
     """
 
-    def __init__(self, columns: Columns, arms: Indices | None, *, arm_encoding: ArmEncoding) -> None:
-        few = tuple(count if count <= _MOST_CATEGORIES else 0 for count in columns.categories)
-        shown = Columns(few, columns.names)
+    def __init__(
+        self,
+        columns: Columns,
+        arms: Indices | None,
+        *,
+        arm_encoding: ArmEncoding,
+        kept: Indices | None = None,
+    ) -> None:
+        places = range(len(columns)) if kept is None else kept.tolist()
+        counts = [columns.categories[place] for place in places]
+        self._large = np.flatnonzero(np.array(columns.categories, np.intp) > _MOST_CATEGORIES)
+        few = tuple(count if count <= _MOST_CATEGORIES else 0 for count in counts) + (0,) * len(self._large)
+        shown = Columns(few)
         super().__init__(shown, arms, arm_encoding=arm_encoding, categories="one_hot")
-        self.columns = columns
+        self.columns, self._kept = columns, kept
+        self._numbers = np.flatnonzero(np.array(columns.categories, np.intp) == 0)
         self._layout = (self._spread or OneHot(shown)).layout
         widths = np.cumsum(np.maximum(few, 1))
         self._seen = int(np.searchsorted(widths, _MOST_FEATURES, side="right"))
         self._linear_columns = Columns(few[: self._seen])
         self._linear_width = 1 + int(widths[self._seen - 1]) if self._seen else 1
         self._arms = 0
+        #: Whether the arms learned are too many for a regression each.
+        self.many_arms = False
         self.ridge: Ridge | None = None
+        self.effects: ArmEffects | None = None
+        self.fourier: FourierScores | None = None
+        self._statistics: TargetStatistics | None = None
 
     @classmethod
     def fit(
@@ -59,17 +90,40 @@ class LinearEncoder(Encoder):
         The score of such a row is cross-fitted: by regressions that have not seen the row. Leaving out the row alone
         would not do: where contexts repeat, such a score falls as the row's own reward rises, and trees learn that.
         """
-        encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding)
-        if not linear:
-            return encoder, Encoder.__call__(encoder, rows.contexts, rows.arms)
-        encoder.ridge = Ridge()
+        kept = screened(rows, rewards) if len(rows.columns) > _MOST_COLUMNS else None
+        encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding, kept=kept)
         arms = 0 if rows.arms is None else len(np.unique(rows.arms))
-        many = arms > _MOST_ARMS or arms * encoder._linear_width**2 > _MOST_NUMBERS
-        encoder._arms = 0 if many else arms
-        shown = encoder._shown(rows.contexts, rows.arms)
+        encoder.many_arms = arms > _MOST_ARMS
+        visible = encoder._fitted_statistics(rows, rewards, random)
+        if not linear:
+            return encoder, encoder._features(visible, rows.arms, None)
+        encoder.ridge = Ridge()
+        wide = arms * encoder._linear_width**2 > _MOST_NUMBERS
+        encoder._arms = 0 if encoder.many_arms or wide else arms
+        shown = encoder._shown(visible, rows.arms)
         encoder.ridge.learn(shown, rewards)
-        scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
-        return encoder, encoder._features(rows.contexts, rows.arms, scores)
+        scores = None
+        if encoder.scored:
+            scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
+        return encoder, encoder._features(visible, rows.arms, scores)
+
+    def _fitted_statistics(self, rows: Candidates, rewards: Floats, random: np.random.Generator) -> Features:
+        """Learn what categories of large columns pay; what trees and regressions see of the rows, cross-fitted."""
+        if not len(self._large):
+            return self._visible(rows.contexts, rows.arms)
+        arms = np.zeros(len(rows), np.intp) if rows.arms is None or self.many_arms else rows.arms
+        self._statistics, own = TargetStatistics.fit(
+            Candidates(rows.contexts, arms, rows.columns),
+            rewards,
+            places=self._large,
+            folds=folds(arms, len(rows), random),
+        )
+        return self._visible(rows.contexts, rows.arms, own)
+
+    @property
+    def scored(self) -> bool:
+        """Whether the score is the last feature of the trees."""
+        return self._arms > 0
 
     @property
     def bonus(self) -> float:
@@ -84,34 +138,73 @@ class LinearEncoder(Encoder):
     @property
     def sources(self) -> Indices:
         """(width,), the column that each feature stems from; ARM or LINEAR_MODEL for what stems from none."""
-        score = [LINEAR_MODEL] if self.ridge is not None else []
-        return np.concatenate([super().sources, np.array(score, np.intp)])
+        score = np.full(int(self.scored), LINEAR_MODEL)
+        return np.concatenate([np.full(self._front, ARM), self._places[self._layout[0]], score])
+
+    @property
+    def _places(self) -> Indices:
+        """The column that each of those stems from that trees and regressions see."""
+        kept = np.arange(len(self.columns)) if self._kept is None else self._kept
+        return np.concatenate([kept, self._large])
 
     def attribution(self, contexts: Features, arms: Indices | None) -> Attribution:
         """What columns and arm add to the linear score of each row."""
         assert self.ridge is not None
-        return self.ridge.attribution(self._shown(contexts, arms))
+        found = self.ridge.attribution(self._shown(self._visible(contexts, arms), arms))
+        columns = np.zeros((len(self.columns), len(contexts)))
+        np.add.at(columns, self._places[: found.columns.shape[1]], found.columns.T)
+        return found._replace(columns=columns.T)
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""
         return self.look_up(contexts, arms)[0]
 
-    def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats]:
-        """The features, and each row's leverage z'A⁻¹z, (n,)."""
+    def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats, Floats]:
+        """The features, each row's linear score, (n,), and its leverage z'A⁻¹z, (n,)."""
+        visible = self._visible(contexts, arms)
         if self.ridge is None:
-            return super().__call__(contexts, arms), np.zeros(len(contexts))
-        mean, leverage, _ = self.ridge.predict(self._shown(contexts, arms))
-        return self._features(contexts, arms, mean), leverage
+            return self._features(visible, arms, None), *np.zeros((2, len(contexts)))
+        mean, leverage, _ = self.ridge.predict(self._shown(visible, arms))
+        return self._features(visible, arms, mean if self.scored else None), mean, leverage
+
+    def fit_fourier(
+        self, rows: Candidates, rewards: Floats, random: np.random.Generator
+    ) -> Generator[float, None, None]:
+        """Fit smooth functions to these rows, where there are numbers enough and not too many arms."""
+        if len(self._numbers) >= _FEWEST_NUMBERS and rows.arms is not None and not self.many_arms:
+            contexts = self._only_numbers(rows.contexts)
+            self.fourier = yield from FourierScores.fit_steps(contexts, rows.arms, rewards, random=random)
+
+    def smooth_scores(self, rows: Candidates) -> Floats:
+        """What smooth functions say of each row, (n,)."""
+        assert self.fourier is not None
+        assert rows.arms is not None
+        return self.fourier(self._only_numbers(rows.contexts), rows.arms)
+
+    def _only_numbers(self, contexts: Features) -> Features:
+        return contexts if len(self._numbers) == contexts.shape[1] else contexts.take(self._numbers, axis=1)
 
     def prepared_update(self, rows: Candidates, rewards: Floats) -> Commit:
         """Let rows change the regressions of their arms."""
         assert self.ridge is not None
-        return self.ridge.prepared(self._shown(rows.contexts, rows.arms), rewards)
+        shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
+        return self.ridge.prepared(shown, rewards)
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
         linear = None if self.ridge is None else {"arms": self._arms, "ridge": self.ridge.state()}
-        return {**super().state(), "linear": linear}
+        effects = None if self.effects is None else self.effects.state()
+        fourier = None if self.fourier is None else self.fourier.state()
+        statistics = None if self._statistics is None else self._statistics.state()
+        return {
+            **super().state(),
+            "kept": self._kept,
+            "many_arms": self.many_arms,
+            "linear": linear,
+            "effects": effects,
+            "fourier": fourier,
+            "statistics": statistics,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -119,10 +212,21 @@ class LinearEncoder(Encoder):
         columns = Columns(tuple(state["categories"]), tuple(state["names"]))
         hot = state["known"] is not None
         arms = state["known"] if hot else np.zeros(1, np.intp) if state["labels"] else None
-        encoder = cls(columns, arms, arm_encoding="one_hot" if hot else "label")
+        kept = None if schema.value(state, "kept") is None else schema.labels(state, "kept")
+        if kept is not None and not ((kept >= 0) & (kept < len(columns))).all():
+            raise schema.refused("kept", kept, f"some of the columns 0 to {len(columns) - 1}")
+        encoder = cls(columns, arms, arm_encoding="one_hot" if hot else "label", kept=kept)
         if state["linear"]:
             encoder._arms, encoder.ridge = int(state["linear"]["arms"]), Ridge()
             encoder.ridge.restore(state["linear"]["ridge"])
+        if (effects := schema.optional(state, "effects")) is not None:
+            encoder.effects = ArmEffects.restored(effects)
+        encoder.many_arms = schema.flag(state, "many_arms")
+        if len(encoder._large):
+            saved = schema.part(state, "statistics")
+            encoder._statistics = TargetStatistics.restored(saved, columns, encoder._large)
+        if (fourier := schema.optional(state, "fourier")) is not None:
+            encoder.fourier = FourierScores.restored(fourier, len(encoder._numbers))
         return encoder
 
     def _shown(self, contexts: Features, arms: Indices | None) -> Candidates:
@@ -130,12 +234,49 @@ class LinearEncoder(Encoder):
         seen = contexts if self._seen == contexts.shape[1] else contexts[:, : self._seen]
         return Candidates(seen, arms if self._arms else None, self._linear_columns)
 
-    def _features(self, contexts: Features, arms: Indices | None, scores: Floats) -> Features:
+    def _visible(self, contexts: Features, arms: Indices | None, own: Features | None = None) -> Features:
+        """The columns that trees and regressions see; `own` statistics of large ones behind them, else as learned."""
+        # Columns added since are left out.
+        kept = self._kept
+        seen = contexts[:, : len(self.columns)] if kept is None else contexts.take(kept, axis=1)
+        if self._statistics is None:
+            return seen
+        if own is None:
+            own = self._statistics(contexts, None if self.many_arms else arms)
+        return np.hstack([seen, own])
+
+    def _features(self, contexts: Features, arms: Indices | None, scores: Floats | None) -> Features:
+        if scores is None:
+            shown = contexts if self._spread is None else self._spread(contexts)
+            if not self._front:
+                return np.ascontiguousarray(shown)
+            features = np.empty((len(contexts), self.width), np.float32)
+            self._fill_arms(features, arms)
+            features[:, self._front :] = shown
+            return features
         features = np.empty((len(contexts), self.width + 1), np.float32)
         if self._front:
             self._fill_arms(features, arms)
         blend_kernels.encode(contexts, self._layout, features, self._front, scores)
         return features
+
+
+def screened(rows: Candidates, rewards: Floats) -> Indices:
+    """The columns that rewards go with most, in rising order: by Σ over arms of n · correlation² (Fan and Lv, 2008)."""
+    arms = np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms
+    labels = np.unique(arms)
+    relevance = np.zeros(len(rows.columns))
+    for label in labels if len(labels) <= _MOST_ARMS else [None]:
+        own = slice(None) if label is None else arms == label
+        values, paid = rows.contexts[own].astype(np.float64), rewards[own] - rewards[own].mean()
+        missing = np.isnan(values)
+        mean = np.where(missing, 0.0, values).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
+        centred = np.where(missing, 0.0, values - mean)
+        squares = np.square(centred).sum(axis=0)
+        relevance += np.where(
+            squares > 0.0, (paid @ centred) ** 2 / np.where(squares > 0.0, squares, 1.0), 0.0
+        )
+    return np.sort(np.argsort(-relevance, kind="stable")[:_MOST_COLUMNS])
 
 
 def folds(arms: Indices | None, n: int, random: np.random.Generator) -> Indices:

@@ -61,9 +61,8 @@ class TreeSettings:
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ParameterError(
-                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(map(str, allowed))}"
-                )
+                given = f"{name}={getattr(self, name)!r}"
+                raise ParameterError(f"{given}; choose one of {', '.join(map(str, allowed))}")
         if not 0 < self.held_out_share < 1:
             raise ParameterError(f"held_out_share={self.held_out_share!r}; expected a share between 0 and 1")
         if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
@@ -253,20 +252,32 @@ class TreeModel:
         """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps."""
         scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
         targets = scale.standardised(history.rewards)
-        encoder, features = self._fitted_encoder(history.rows(columns), targets, random)
+        rows = history.rows(columns)
+        encoder, features = self._fitted_encoder(rows, targets, random)
+        yield from scaled(self._fit_beside(encoder, rows, targets), 0.0, _ENCODED)
         yield _ENCODED
         leaves = yield from self._measured(encoder, features, targets, random)
+        self._completed(encoder, leaves, rows, features, targets)
         return Fit(scale, encoder, leaves)
 
     def _fitted_encoder(
         self, rows: Candidates, targets: Floats, random: np.random.Generator
     ) -> tuple[Encoder, Features]:
         """How rows enter the trees from now on, and the (n, width) features of these rows."""
-        settings = self.settings
-        encoder = Encoder(
-            rows.columns, rows.arms, arm_encoding=settings.arm_encoding, categories=settings.categories
-        )
+        arms, codes = self.settings.arm_encoding, self.settings.categories
+        encoder = Encoder(rows.columns, rows.arms, arm_encoding=arms, categories=codes)
         return encoder, encoder(rows.contexts, rows.arms)
+
+    def _fit_beside(
+        self, encoder: Encoder, rows: Candidates, targets: Floats
+    ) -> Generator[float, None, None]:
+        """What is fitted beside the trees, in steps, and kept with the encoder."""
+        yield from ()
+
+    def _completed(
+        self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
+    ) -> None:
+        """What is learned from what the new trees leave open, and kept with the encoder."""
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return Encoder.restored(state, categories=self.settings.categories)

@@ -87,7 +87,8 @@ class LeafCache:
         ends, leaves = find_group_leaves(self._forest.arrays, features, shared, groups)
         samples = np.empty((draws, len(features)))
         for k in range(0, draws, _WIDE):
-            drawn = draw_leaves(table, leaves, np.uint64((key + k * NEXT_DRAW) % 2**64), exploration)
+            of = np.uint64((key + k * NEXT_DRAW) % 2**64)
+            drawn = draw_leaves(table, leaves, of, exploration, min(draws - k, _WIDE))
             samples[k : k + _WIDE] = add_leaves(ends, groups, drawn)[: draws - k]
         return samples
 
@@ -277,11 +278,11 @@ def add_leaves(ends, found, values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def draw_leaves(table, leaves, key, exploration):  # type: ignore[no-untyped-def]
-    """_WIDE draws of o + exploration · √(s²/c) · noise of these leaves: (nodes, _WIDE), 0 at the last node."""
+def draw_leaves(table, leaves, key, exploration, wide):  # type: ignore[no-untyped-def]
+    """`wide` draws of o + exploration · √(s²/c) · noise of these leaves: (nodes, _WIDE), 0 at the last node."""
     drawn = np.empty((table.shape[0], _WIDE))
     drawn[-1] = 0.0
     for leaf in leaves:
         drawn[leaf] = 0.0
-        add_draws(table, leaf, key, exploration, drawn[leaf])
+        add_draws(table, leaf, key, exploration, drawn[leaf, :wide])
     return drawn

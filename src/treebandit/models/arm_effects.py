@@ -1,0 +1,158 @@
+"""What an arm pays beyond what its features tell: a random effect per arm, its variance learned from all arms."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from treebandit import schema
+from treebandit.core import Floats, Indices
+from treebandit.errors import SavedFileError
+from treebandit.features.arm_index import ArmIndex
+from treebandit.models.model import Commit
+
+#: Effects need so many arms with two rows or more; with fewer there is nothing to learn their variance from.
+_FEWEST_ARMS = 5
+#: The unit of residuals is at least this share of its mean.
+_LEAST_UNIT = 0.05
+COUNT, SUM, SQUARES = range(3)
+
+
+class ArmEffects:
+    """reward = prediction + unit(prediction) · (u + noise), with u from N(0, τ²) for each arm and noise from N(0, σ²).
+
+    unit(m) = intercept + slope · m is how far rewards are from a prediction of m on average: long roads vary by more
+    seconds than short ones. It is fitted to the residuals, so that nothing depends on the unit of the rewards, nor on
+    where their 0 is. τ² and σ² are those of a one-way analysis of variance (empirical Bayes); an arm without rows has
+    the variance τ², one with many rows its own mean. But predictions of learned rows have seen their arms. So τ² is at
+    least what the first rows of new arms show, which were predicted before anything was known of their arm.
+
+    unit: intercept, slope and least value. variances: τ² and σ².
+    sums: (arms + 1, 3), count, sum and sum of squares of each arm's residuals in units; row 0 is of arms not seen.
+    first: count and sum of squares of the residuals of new arms.
+    """
+
+    __slots__ = ("_arms", "first", "sums", "unit", "variances")
+
+    def __init__(self, arms: ArmIndex, unit: Floats, variances: Floats, sums: Floats, first: Floats) -> None:
+        self._arms, self.unit, self.variances, self.sums, self.first = arms, unit, variances, sums, first
+
+    @classmethod
+    def fit(cls, arms: Indices, predicted: Floats, rewards: Floats, *, first: Floats | None = None) -> Self:
+        """The effects of (n,) arms whose rows were predicted and paid so much; `first` as known so far."""
+        residuals = rewards - predicted
+        index, unit = ArmIndex(), _unit(predicted, np.abs(residuals))
+        places = index.register(arms)
+        first = np.zeros(2) if first is None else first
+        effects = cls(index, unit, np.zeros(2), np.zeros((len(index), 3)), first)
+        residuals /= effects._units(predicted)
+        for place, values in ((COUNT, None), (SUM, residuals), (SQUARES, residuals**2)):
+            effects.sums[:, place] = np.bincount(places, values, minlength=len(index))
+        effects.variances = _variances(effects.sums, first)
+        return effects
+
+    @property
+    def active(self) -> bool:
+        """Whether arms differ by more than chance."""
+        return bool(self.variances[0] > 0.0)
+
+    def estimate(self, arms: Indices, predicted: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of the effects of (n,) arms where so much is predicted, in the unit of rewards."""
+        mean, variance = self._posterior(arms)
+        units = self._units(predicted)
+        return units * mean, units**2 * variance
+
+    def sample(
+        self, arms: Indices, predicted: Floats, draws: int, random: np.random.Generator, *, scale: float
+    ) -> Floats:
+        """Joint draws of the effects, (draws, n): rows of one arm share its draw."""
+        mean, variance = self._posterior(arms)
+        labels, place = np.unique(arms, return_inverse=True)
+        noise = random.standard_normal((draws, len(labels)))[:, place]
+        return self._units(predicted) * (mean + scale * np.sqrt(variance) * noise)
+
+    def prepared_update(
+        self, arms: Indices, predicted: Floats, rewards: Floats, *, new_rows: bool = True
+    ) -> Commit:
+        """Let rows change the effects of their arms; `predicted` may be filled in just before the call.
+
+        new_rows: False, these are learned again, and have been counted among the first of new arms.
+        """
+        index = self._arms
+        places = index.find(arms)
+        new, first = places == 0, self.first
+        if not places.all():
+            index = ArmIndex(index.labels)
+            places = index.register(arms)
+        known = np.zeros((len(index), 3))
+        known[: len(self.sums)] = self.sums
+
+        def commit() -> None:
+            residuals = (rewards - predicted) / self._units(predicted)
+            sums = known.copy()
+            np.add.at(sums, places, np.column_stack([np.ones(len(residuals)), residuals, residuals**2]))
+            self._arms, self.sums = index, sums
+            if new_rows:
+                self.first = first + np.array([new.sum(), np.square(residuals[new]).sum()])
+
+        return commit
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays."""
+        return {
+            "arms": self._arms.labels,
+            "unit": self.unit,
+            "variances": self.variances,
+            "sums": self.sums,
+            "first": self.first,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> Self:
+        """The effects that `state` described."""
+        labels = schema.labels(state, "arms")
+        unit = schema.array(state, "unit", np.float64, (3,))
+        variances = schema.array(state, "variances", np.float64, (2,), least=0.0)
+        sums = schema.array(state, "sums", np.float64, (len(labels) + 1, 3))
+        first = schema.array(state, "first", np.float64, (2,), least=0.0)
+        if unit[2] <= 0.0 or variances[1] <= 0.0 or (sums[:, [COUNT, SQUARES]] < 0.0).any():
+            raise SavedFileError("the saved effects of arms are not those of rows; save the agent again")
+        return cls(ArmIndex(labels), unit, variances, sums, first)
+
+    def _posterior(self, arms: Indices) -> tuple[Floats, Floats]:
+        """Mean and variance of u, (n,) each."""
+        between, within = self.variances.tolist()
+        sums = self.sums[self._arms.find(arms)]
+        share = between / (within + between * sums[:, COUNT])
+        return share * sums[:, SUM], share * within
+
+    def _units(self, predicted: Floats) -> Floats:
+        intercept, slope, least = self.unit.tolist()
+        units: Floats = np.maximum(intercept + slope * predicted, least)
+        return units
+
+
+def _unit(predicted: Floats, sizes: Floats) -> Floats:
+    """Least squares of (n,) sizes of residuals on predictions; intercept, slope and least value."""
+    mean, size = float(predicted.mean()), float(sizes.mean())
+    centred = predicted - mean
+    squares = float(centred @ centred)
+    slope = float(centred @ sizes) / squares if squares > 0.0 else 0.0
+    if not size > 0.0:
+        return np.array([0.0, 0.0, 1.0])
+    return np.array([size - slope * mean, slope, _LEAST_UNIT * size])
+
+
+def _variances(sums: Floats, first: Floats) -> Floats:
+    """τ² and σ² by the method of moments; τ² = 0 where arms do not differ."""
+    count, total, squares = sums[sums[:, COUNT] >= 2.0].T
+    rows = count.sum()
+    if len(count) < _FEWEST_ARMS:
+        return np.array([0.0, 1.0])
+    within = (squares - total**2 / count).sum() / (rows - len(count))
+    around = (total**2 / count).sum() - total.sum() ** 2 / rows
+    between = (around - (len(count) - 1) * within) / (rows - (count**2).sum() / rows)
+    if first[0] > _FEWEST_ARMS:
+        between = max(between, first[1] / first[0] - within)
+    return np.array([max(between, 0.0), max(within, 1e-12)])

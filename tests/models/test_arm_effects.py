@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+from treebandit.errors import SavedFileError
+from treebandit.models.arm_effects import ArmEffects
+
+ARMS = 40
+
+
+def made_rows(*, between=1.0, within=0.5, rows=20, seed=0, relative=False):
+    """Arms, predictions and rewards; each arm pays its own effect besides."""
+    random = np.random.default_rng(seed)
+    arms = np.repeat(np.arange(ARMS) * 3, rows)
+    effects = between * random.normal(size=ARMS)
+    predicted = random.uniform(-30.0, -1.0, len(arms))
+    size = -predicted if relative else 1.0
+    rewards = predicted + size * (effects[arms // 3] + within * random.normal(size=len(arms)))
+    return arms, predicted, rewards, effects
+
+
+def test_effects_are_found_and_shrunk():
+    arms, predicted, rewards, truth = made_rows()
+    effects = ArmEffects.fit(arms, predicted, rewards)
+    labels = np.arange(ARMS) * 3
+    mean, variance = effects.estimate(labels, np.full(ARMS, -10.0))
+    residuals = (rewards - predicted).reshape(ARMS, -1).mean(axis=1)
+    shares = mean / residuals
+    assert ((shares > 0.9) & (shares < 1.0)).all()
+    np.testing.assert_allclose(mean, truth, atol=0.5)
+    np.testing.assert_allclose(variance, 0.5**2 / 20, rtol=0.5)
+
+
+def test_an_arm_without_rows_has_the_variance_of_all_arms():
+    effects = ArmEffects.fit(*made_rows()[:3])
+    mean, variance = effects.estimate(np.array([1, 10_000]), np.full(2, -10.0))
+    np.testing.assert_array_equal(mean, 0.0)
+    np.testing.assert_allclose(variance, 1.0, rtol=0.5)
+
+
+def test_arms_that_differ_by_chance_only_have_hardly_an_effect():
+    variances = [
+        ArmEffects.fit(*made_rows(between=0.0, within=1.0, seed=seed)[:3]).variances for seed in range(20)
+    ]
+    assert np.mean([between / within for between, within in variances]) < 0.02
+    assert any(between == 0.0 for between, _ in variances)
+
+
+def test_few_arms_have_no_effect():
+    arms, predicted, rewards, _ = made_rows()
+    few = arms < 9
+    assert not ArmEffects.fit(arms[few], predicted[few], rewards[few]).active
+
+
+def test_effects_grow_with_the_prediction_where_residuals_do():
+    arms, predicted, rewards, truth = made_rows(between=0.3, within=0.1, relative=True)
+    effects = ArmEffects.fit(arms, predicted, rewards)
+    labels = np.arange(ARMS) * 3
+    near, far = (effects.estimate(labels, np.full(ARMS, place))[0] for place in (-5.0, -20.0))
+    np.testing.assert_allclose(far / near, 4.0, rtol=0.15)
+    np.testing.assert_allclose(far, 20.0 * truth, atol=1.5)
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(60.0, 0.0), (1.0, 1000.0), (0.01, -7.0)])
+def test_nothing_depends_on_the_unit_of_rewards(factor, offset):
+    arms, predicted, rewards, _ = made_rows(relative=True)
+    labels, asked = np.array([0, 3, 7]), np.array([-5.0, -9.0, -2.0])
+    plain = ArmEffects.fit(arms, predicted, rewards)
+    other = ArmEffects.fit(arms, factor * predicted + offset, factor * rewards + offset)
+    mean, variance = plain.estimate(labels, asked)
+    found = other.estimate(labels, factor * asked + offset)
+    np.testing.assert_allclose(found[0], factor * mean, rtol=1e-6)
+    np.testing.assert_allclose(found[1], factor**2 * variance, rtol=1e-6)
+
+
+def test_draws_are_joint_and_have_the_moments_of_the_estimate():
+    effects = ArmEffects.fit(*made_rows()[:3])
+    arms, predicted = np.array([0, 3, 0, 999]), np.full(4, -10.0)
+    drawn = effects.sample(arms, predicted, 20_000, np.random.default_rng(0), scale=1.0)
+    mean, variance = effects.estimate(arms, predicted)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.03)
+    np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.05)
+    np.testing.assert_array_equal(drawn[:, 0], drawn[:, 2])
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 0.03
+    still = effects.sample(arms, predicted, 2, np.random.default_rng(0), scale=0.0)
+    np.testing.assert_allclose(still, np.tile(mean, (2, 1)))
+
+
+def test_rows_change_their_arm_at_once_and_once_only():
+    arms, predicted, rewards, _ = made_rows()
+    effects = ArmEffects.fit(arms, predicted, rewards)
+    asked = np.array([0, 500])
+    before = effects.estimate(asked, np.zeros(2))
+    rows = np.array([0, 500, 0])
+    update = effects.prepared_update(rows, np.full(3, -10.0), np.full(3, -2.0))
+    np.testing.assert_array_equal(effects.estimate(asked, np.zeros(2))[0], before[0])
+    update()
+    once = effects.estimate(asked, np.zeros(2))
+    update()  # may be repeated
+    np.testing.assert_array_equal(effects.estimate(asked, np.zeros(2)), once)
+    assert (once[0] > before[0]).all()
+    assert (once[1] < before[1]).all()
+    assert effects.first[0] == 1.0
+
+
+def test_new_arms_that_were_predicted_badly_widen_the_variance():
+    arms, predicted, rewards, _ = made_rows(between=0.0)
+    effects = ArmEffects.fit(arms, predicted, rewards)
+    new = np.arange(1000, 1030)
+    effects.prepared_update(new, np.full(30, -10.0), np.full(30, -10.0) + 3.0 * np.tile([-1.0, 1.0], 15))()
+    again = ArmEffects.fit(arms, predicted, rewards, first=effects.first)
+    variance = again.estimate(np.array([-1]), np.full(1, -10.0))[1]
+    np.testing.assert_allclose(variance, 9.0, rtol=0.1)
+
+
+def test_it_is_saved_and_forged_files_are_refused():
+    effects = ArmEffects.fit(*made_rows()[:3])
+    asked = np.array([0, 3, 1]), np.array([-5.0, -9.0, -2.0])
+    again = ArmEffects.restored(effects.state())
+    np.testing.assert_array_equal(again.estimate(*asked), effects.estimate(*asked))
+    for name, value in {
+        "unit": np.array([1.0, 0.0, 0.0]),
+        "variances": np.array([-1.0, 1.0]),
+        "sums": effects.sums[:-1],
+        "first": np.array([np.nan, 0.0]),
+        "arms": np.zeros(ARMS, np.intp),
+    }.items():
+        with pytest.raises(SavedFileError):
+            ArmEffects.restored({**effects.state(), name: value})
+    with pytest.raises(SavedFileError):
+        ArmEffects.restored({**effects.state(), "sums": -effects.sums})
