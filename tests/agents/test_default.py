@@ -294,7 +294,7 @@ def test_smooth_functions_help_where_all_columns_matter(tmp_path):
 
 def test_smooth_functions_without_weight_are_given_up():
     random = np.random.default_rng(0)
-    contexts, arms = random.normal(size=(1500, 16)), np.arange(1500) % 2
+    contexts, arms = random.normal(size=(1500, 32)), np.arange(1500) % 2
     rewards = (arms == (contexts[:, 0] > 0.0)).astype(float)
     agent = Bandit(seed=0)
     agent.learn(contexts[:900], rewards[:900], arms=arms[:900])

@@ -55,7 +55,7 @@ class Bandit(ModelAgent):
     linear_exploration: how much the bonus weighs.
     effects: where arms are too many for a regression each, each has a random effect, which is what it pays beyond what
         its features tell; False, none.
-    fourier: with 16 or more columns of numbers, a third model of smooth functions of all of them is blended in by how
+    fourier: with 32 or more columns of numbers, a third model of smooth functions of all of them is blended in by how
         well it predicted; False, never.
     boost: the bonus grows with the square of the shortfall where even the best candidate seems to pay less than a
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in

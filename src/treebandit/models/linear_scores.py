@@ -29,7 +29,7 @@ _MOST_FEATURES = 1024
 #: Trees and regressions see no more columns than this, those that rewards go with most.
 _MOST_COLUMNS = 64
 #: Smooth functions need so many columns of numbers.
-_FEWEST_NUMBERS = 16
+_FEWEST_NUMBERS = 32
 #: A row's score for the trees comes from the rows of the other folds.
 _FOLDS = 5
 
