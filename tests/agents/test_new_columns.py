@@ -185,6 +185,21 @@ def test_keys_may_come_and_go(name):
     believed(agent, {"never": 1})
 
 
+def test_keys_without_end_are_refused():
+    agent = LinUCB(new_columns=True, seed=0)
+    agent.learn({"a": 1.0, "b": "p"}, 1.0, arms="x")
+    before = inputs_of(agent)
+    for method in (
+        lambda row: agent.choose(row, ARMS),
+        lambda row: agent.learn(row, 1.0, arms="x"),
+        lambda row: agent.decide(row, ARMS),
+    ):
+        with pytest.raises(InputError, match=r"4,097 columns.*at most 4,096"):
+            method({f"visitor {n}": 1.0 for n in range(4095)})
+    assert inputs_of(agent) == before
+    agent.learn({f"visitor {n}": 1.0 for n in range(4)}, 1.0, arms="x")
+
+
 def test_agents_that_take_new_columns_keep_all_contracts():
     treebandit.check_agent(LinUCB(new_columns=True))
 

@@ -22,6 +22,8 @@ _NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64, np.int32})
 #: The column of an encoder that takes new ones, where the first rows have none: models need one to begin with. It is 0.
 _NO_COLUMN = Column("", closed=True)
 _NOWHERE: tuple[int, None, None] = (-1, None, None)
+#: Columns that rows may bring in all: every learned row keeps a number for each.
+_MOST_COLUMNS = 4096
 
 
 class _Read(NamedTuple):
@@ -55,6 +57,11 @@ class FrameEncoder:
         new_columns: bool = False,
         shapes: Mapping[str, str] | None = None,
     ) -> None:
+        if new_columns and len(columns) > _MOST_COLUMNS:
+            raise InputError(
+                f"with {shown(columns[-1].name)} there would be {len(columns):,} columns, and an agent takes at most "
+                f"{_MOST_COLUMNS:,}; leave out keys that differ from row to row, such as ids: make them values"
+            )
         self._columns, self._shapes, self.new_columns = columns, dict(shapes or {}), new_columns
         counts = tuple(0 if column.codes is None else max(1, len(column.codes)) for column in columns)
         #: What `encode` gives; a column of categories counts those seen so far, at least 1.
