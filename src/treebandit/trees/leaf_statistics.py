@@ -92,8 +92,11 @@ class LeafStatistics:
         """`measure`, some rows at a time; yields the share of the rows that are measured."""
         if output not in ("library", "average"):
             raise ParameterError(f"leaf output {output!r}; choose 'library' or 'average'")
-        # The kernel is compiled for arrays that could be written to; of others it would be compiled once more.
-        features, targets = np.require(features, None, ["C", "W"]), np.require(targets, None, ["C", "W"])
+        # For other types, and for arrays that cannot be written to, the kernel would be compiled once more.
+        features, targets = (
+            np.require(features, np.float32, ["C", "W"]),
+            np.require(targets, np.float64, ["C", "W"]),
+        )
         table = np.zeros((len(forest.nodes), 4))
         table[:, OUTPUT] = forest.values
         empty = LeafArrays(table, np.zeros(forest.n_trees), 0.0, np.zeros(1, np.int64))
