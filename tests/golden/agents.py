@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from llvmlite.binding import get_host_cpu_name
 
 from treebandit import (
     TETS,
@@ -109,7 +110,8 @@ def arithmetic():
     """
     x = np.random.default_rng(0).normal(size=(64, 64))
     parts = (np.exp(x), np.log(np.abs(x)), x @ x, np.linalg.solve(x, x[0]), np.sqrt(np.abs(x)).sum(axis=0))
-    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
+    content = get_host_cpu_name().encode() + b"".join(part.tobytes() for part in parts)
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def key(name, environment, seed):
