@@ -21,6 +21,7 @@ import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,14 @@ def recipes():
     return {
         "bandit": (Bandit(HistogramForest(n_trees=6, max_depth=4), seed=0), "names"),
         "bandit-frame": (Bandit(HistogramForest(n_trees=6, max_depth=4), seed=0), "frame"),
+        "bandit-wide": (Bandit(HistogramForest(n_trees=3, max_depth=3), seed=0), "wide"),
+        "bandit-many": (
+            Bandit(HistogramForest(n_trees=3, max_depth=3), random_rounds=1, random_start="rounds", seed=0),
+            "many",
+        ),
+        "bandit-categories": (Bandit(HistogramForest(n_trees=3, max_depth=3), seed=0), "categories"),
+        "bandit-memory": (Bandit(HistogramForest(n_trees=3, max_depth=3), memory="auto", seed=0), "numbers"),
+        "linucb-memory": (LinUCB(memory=20, seed=0), "numbers"),
         "bandit-hot": (Bandit(trees, arm_encoding="one_hot", seed=0), "numbers"),
         "teucb": (TEUCB(trees, **start), "numbers"),
         "teucb-frame": (TEUCB(forest, categories="one_hot", **start), "frame"),
@@ -91,11 +100,16 @@ def recipes():
 
 def rows_of(kind, n, random):
     """Contexts and arms of n rows."""
-    X = random.normal(size=(n, WIDTH)).astype(np.float32)
+    X = random.normal(size=(n, 40 if kind == "wide" else WIDTH)).astype(np.float32)
     if kind == "none":
         return X, None
-    arms = random.integers(3, size=n)
-    labels = arms.tolist() if kind == "numbers" else [NAMES[arm] for arm in arms]
+    arms = random.integers(100 if kind == "many" else 3, size=n)
+    if kind == "categories":
+        import pandas as pd
+
+        codes = random.integers(90, size=n)
+        return pd.DataFrame({"x": X[:, 0], "kind": [f"c{code}" for code in codes]}), arms.tolist()
+    labels = arms.tolist() if kind in ("numbers", "wide", "many") else [NAMES[arm] for arm in arms]
     if kind == "frame":
         import pandas as pd
 
@@ -106,8 +120,9 @@ def rows_of(kind, n, random):
 
 
 def learn(agent, kind, n, random):
+    n *= 20 if kind in ("many", "categories") else 1  # enough for what only many arms or categories have
     contexts, arms = rows_of(kind, n, random)
-    agent.learn(contexts, random.integers(2, size=n).astype(float), arms=arms)
+    agent.learn(contexts, random.integers(2, size=n).astype(float), arms=arms, new_arms=True)
 
 
 def make_files(folder):
@@ -279,7 +294,7 @@ def forge_json(document, random):
     key = keys[random.integers(len(keys))]
     how = random.choice(["nasty", "nasty", "nasty", "near", "near", "delete", "swap", "add", "copy"])
     if how == "nasty":
-        holder[key] = NASTY[random.integers(len(NASTY))]
+        holder[key] = deepcopy(NASTY[random.integers(len(NASTY))])
     elif how == "near" and isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
         holder[key] = holder[key] + int(random.choice([-2, -1, 1, 2, 10])) * random.choice([1, 1, 1.5])
     elif how == "delete":
@@ -288,9 +303,8 @@ def forge_json(document, random):
         other = keys[random.integers(len(keys))]
         holder[key], holder[other] = holder[other], holder[key]
     elif how == "add" and isinstance(holder, dict):
-        holder[str(random.choice(["more", "class", "$array", "$$", "seed"]))] = NASTY[
-            random.integers(len(NASTY))
-        ]
+        name = str(random.choice(["more", "class", "$array", "$$", "seed"]))
+        holder[name] = deepcopy(NASTY[random.integers(len(NASTY))])
     else:
         _, other = places[random.integers(len(places))]
         holder[key] = json.loads(json.dumps(other))
