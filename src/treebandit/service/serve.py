@@ -100,7 +100,7 @@ def serve(
     logs.set_up(level)
     store = Store.open(url)
     server = make_server(store, host=host, port=port, limits=limits, learner=learner)
-    listener = _listener(host, port)
+    listener = listening_socket(host, port)
     address = listener.getsockname()
     _log.info(
         "serving",
@@ -119,9 +119,11 @@ def serve(
     asyncio.run(server.serve(sockets=[listener]))
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens at this address; an answer on it is sent at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends at once only on sockets that say they speak TCP; on others each answer waits 40 ms for the caller.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
