@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -23,27 +24,17 @@ def test_attributions_are_those_of_shap(name):
     left, right, feature, threshold, missing_left, value, cover = zip(
         *(node for tree in found["nodes"] for node in tree), strict=True
     )
-    forest = Forest.from_nodes(
+    grown = partial(
+        Forest.from_nodes,
         sizes=[len(tree) for tree in found["nodes"]],
         left=left,
         right=right,
         feature=feature,
         threshold=threshold,
         missing_left=missing_left,
-        value=value,
-        n_features=5,
-        base=found["base"],
-    )
-    counts = Forest.from_nodes(
-        sizes=[len(tree) for tree in found["nodes"]],
-        left=left,
-        right=right,
-        feature=feature,
-        threshold=threshold,
-        missing_left=missing_left,
-        value=cover,
         n_features=5,
     )
+    forest, counts = grown(value=value, base=found["base"]), grown(value=cover)
     table = np.zeros((len(forest.nodes), 4))
     table[:, OUTPUT], table[:, COUNT] = forest.values, counts.values
     rows = np.array(found["rows"], np.float32)

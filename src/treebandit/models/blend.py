@@ -146,8 +146,8 @@ class Blend(TreeModel):
         if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
             mean, variance = mean + v * (encoder.smooth_scores(rows) - mean), (1.0 - v) ** 2 * variance
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
-            effect, doubt = encoder.effects.estimate(rows.arms, mean)
-            mean, variance = mean + effect, variance + doubt
+            effect, effect_variance = encoder.effects.estimate(rows.arms, mean)
+            mean, variance = mean + effect, variance + effect_variance
         return self.scale.original(Estimate(mean, variance, trees.count))
 
     def attribution(self, rows: Candidates) -> Attribution:

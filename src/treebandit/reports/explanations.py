@@ -39,9 +39,7 @@ def explanation_figure(explanation: Explanation) -> Any:
     panels = []
     for row, mean in enumerate(explanation.mean.tolist()):
         mine = table.filter((pl.col("candidate") == row) & pl.col("part").is_in(order))
-        mine = mine.with_columns(
-            pl.format("{}", pl.col("value").cast(pl.String).fill_null("")).alias("value")
-        )
+        mine = mine.with_columns(pl.col("value").cast(pl.String).fill_null(""))
         label = f"candidate {row}" if explanation.labels is None else str(explanation.labels[row])
         bars = alt.Chart(inline(mine.select("part", "value", "contribution"))).mark_bar()
         panels.append(
