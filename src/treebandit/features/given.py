@@ -13,6 +13,9 @@ from treebandit.core import Indices
 from treebandit.errors import InputError
 from treebandit.features.frames import as_dicts, is_frame, is_series, rows_of
 
+#: Types of values that hold no others.
+_FLAT = frozenset({float, int, str, bool, type(None)})
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
@@ -95,6 +98,8 @@ def _taken(contexts: Any, rows: list[int]) -> Any:
 
 def _dict_copy(row: Mapping[Any, Any]) -> dict[Any, Any]:
     copied = dict(row)
+    if _FLAT.issuperset(map(type, copied.values())):
+        return copied
     nested = any(isinstance(value, Mapping | list | tuple | np.ndarray) for value in copied.values())
     return deepcopy(copied) if nested else copied
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import Counter
 
 import msgspec
@@ -50,6 +51,7 @@ from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
 
 _encode = msgspec.json.Encoder().encode
+_ID = re.compile(r"[^\x00-\x1f\x7f#]{1,256}")
 _LARGEST = 1e30
 _LINES_AT_ONCE = 500
 #: Decisions of a batch that are made before others have their turn.
@@ -104,8 +106,7 @@ async def decided(service: Runtime, policy: Policy, asked: DecisionRequest) -> D
     _refuse_deleted(stored, policy.name)
     if not stored[0].repeated:
         stored = stored[1:] if stored[0].status == "event" else stored
-        label = "holdout" if stored[0].holdout else "agent"
-        service.metrics.decisions.labels(policy.name, label).inc()
+        service.metrics.decided(policy.name, "holdout" if stored[0].holdout else "agent")
         return answer(event, stored)
     service.metrics.repeated.labels(policy.name).inc()
     if stored[0].status == "event":
@@ -144,7 +145,7 @@ async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Store
         policy.bandit, [_new_reward(policy, given)], timeout=service.limits.seconds
     )
     _refuse_deleted(stored, policy.name)
-    service.metrics.rewards.labels(policy.name, stored[0].status).inc()
+    service.metrics.rewarded(policy.name, stored[0].status)
     _wake(service)
     return stored[0]
 
@@ -169,7 +170,7 @@ async def reward_many(request: Request) -> Response:
             _refuse_deleted(stored, policy.name)
             statuses.update(each.status for each in stored)
     for status, count in statuses.items():
-        service.metrics.rewards.labels(policy.name, status).inc(count)
+        service.metrics.rewarded(policy.name, status, count)
     _wake(service)
     shown = dict(list(errors.items())[:100])
     reply = RewardsAnswer(len(lines), dict(statuses), shown)
@@ -205,7 +206,8 @@ async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored
 def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
     decision = given.id if given.slot is None else slot_id(given.id, given.slot)
     _check_id(given.id)
-    _check_id((given.slot or "-").replace("#", "-"))
+    if given.slot is not None:
+        _check_id(given.slot.replace("#", "-"))
     values = given.value if isinstance(given.value, list) else [given.value]
     if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
         raise Refused(
@@ -215,13 +217,13 @@ def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
         )
     first = policy.config.aggregation == "first"
     key = given.key or ("" if first else IDS.new())
-    if len(key) > 256 or any(ord(letter) < 32 for letter in key):
+    if len(key) > 256 or (key and not key.isprintable() and any(ord(letter) < 32 for letter in key)):
         raise Refused(400, "InvalidRequest", "the key has control characters, or more than 256 characters")
     return NewReward(decision, key, float(sum(values)), _encode(RewardBody(given.value)), first)
 
 
 def _check_id(given: str) -> None:
-    if not 0 < len(given) <= 256 or "#" in given or any(ord(each) < 32 or each == "\x7f" for each in given):
+    if not _ID.fullmatch(given):
         raise Refused(
             400, "InvalidRequest", f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#'"
         )
@@ -260,17 +262,6 @@ OPERATIONS = [
     ),
     Operation(
         "POST",
-        "/v1/bandits/{name}/decisions:batch",
-        decide_many,
-        "decideMany",
-        "Decide many times",
-        "decide",
-        takes=BatchRequest,
-        gives={200: BatchAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "POST",
         "/v1/bandits/{name}/decisions/{id}/reward",
         reward,
         "reward",
@@ -279,6 +270,17 @@ OPERATIONS = [
         takes=RewardRequest,
         gives={200: RewardAnswer, 202: RewardAnswer},
         headers=_KEY,
+        errors=(404,),
+    ),
+    Operation(
+        "POST",
+        "/v1/bandits/{name}/decisions:batch",
+        decide_many,
+        "decideMany",
+        "Decide many times",
+        "decide",
+        takes=BatchRequest,
+        gives={200: BatchAnswer},
         errors=(404,),
     ),
     Operation(

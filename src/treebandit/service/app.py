@@ -8,15 +8,12 @@ import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -75,10 +72,8 @@ def make_app(runtime: Runtime, *, operations: Sequence[Operation] = OPERATIONS) 
             Mount("/assets", StaticFiles(directory=str(swagger_ui_bundle.swagger_ui_path))),
         ],
         lifespan=lifespan,
-        exception_handlers={HTTPException: _no_route},
     )
     inner.router.redirect_slashes = False
-    inner.state.runtime = runtime
     inner.state.openapi = msgspec.json.encode(openapi.document(operations))
     return _Edge(inner, runtime)
 
@@ -90,26 +85,31 @@ def _routes(operations: Sequence[Operation]) -> list[Route]:
         paths.setdefault(each.path, {})[each.method] = each
     return [
         # An id may hold slashes.
-        Route(path.replace("{id}", "{id:path}"), partial(_handle, by_method), methods=list(by_method))
+        Route(path.replace("{id}", "{id:path}"), _Endpoint(by_method), methods=list(by_method))
         for path, by_method in paths.items()
     ]
 
 
-async def _handle(by_method: dict[str, Operation], request: Request) -> Response:
-    operation = by_method["GET" if request.method == "HEAD" else request.method]
-    request.scope["operation"] = operation.name
-    runtime: Runtime = request.app.state.runtime
-    try:
+class _Endpoint:
+    """One path, as an ASGI application: the framework's own layers for functions would do what `_Edge` does."""
+
+    def __init__(self, by_method: dict[str, Operation]) -> None:
+        self._by_method = by_method
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = scope["method"]
+        operation = self._by_method["GET" if method == "HEAD" else method]
+        scope["operation"] = operation.name
+        request = Request(scope, receive, send)
         if operation.role is not None:
-            authorised(runtime, request, operation.role, request.path_params.get("name"))
-        return await operation.handler(request)
-    except Exception as error:
-        return error_answer(_told(error, request.scope), request_id.get())
+            authorised(scope["runtime"], request, operation.role, scope["path_params"].get("name"))
+        response = await operation.handler(request)
+        await response(scope, receive, send)
 
 
 def _told(error: Exception, scope: Scope) -> Refused:
     """The answer to the caller for any error; faults of ours only go to the log."""
-    refused = refusal(error)
+    refused = _no_route(error) if isinstance(error, HTTPException) else refusal(error)
     if refused is None:
         _log.error("a request failed", exc_info=error, extra={"path": scope.get("path", "")[:200]})
         refused = Refused(
@@ -118,20 +118,17 @@ def _told(error: Exception, scope: Scope) -> Refused:
     return refused
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+def _no_route(error: HTTPException) -> Refused:
     said = {404: "there is nothing at this path", 405: "this path does not take this method"}
     message = f"{said.get(error.status_code, error.detail)}; /docs shows what there is"
     code = {404: "NotFound", 405: "MethodNotAllowed"}.get(error.status_code, "InvalidRequest")
-    return error_answer(
-        Refused(error.status_code, code, message, dict(error.headers or {})), request_id.get()
-    )
+    return Refused(error.status_code, code, message, dict(error.headers or {}))
 
 
 class _Edge:
     """Around everything: request ids, limits, logs, and errors as bodies."""
 
-    def __init__(self, inner: ASGIApp, runtime: Runtime) -> None:
+    def __init__(self, inner: Starlette, runtime: Runtime) -> None:
         self._inner, self.runtime = inner, runtime
         self._under_way = 0
 
@@ -141,10 +138,12 @@ class _Edge:
                 await self._inner(scope, receive, send)
             return
         started = time.perf_counter()
-        given = Headers(scope=scope).get("x-request-id", "")
-        number = given if _REQUEST_ID.fullmatch(given) else IDS.new()
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"").decode("latin-1")
+        number = given if given and _REQUEST_ID.fullmatch(given) else IDS.new()
         token = request_id.set(number)
-        seen: dict[str, Any] = {"status": 0, "whole": "expect" in Headers(scope=scope)}
+        scope["app"], scope["runtime"] = self._inner, self.runtime
+        seen: dict[str, Any] = {"status": 0, "whole": b"expect" in headers}
 
         async def receiving() -> Message:
             message = await receive()
@@ -167,7 +166,7 @@ class _Edge:
         try:
             if self._under_way > self.runtime.limits.concurrency:
                 raise Refused(503, "Overloaded", "too many requests at the same time", {"Retry-After": "1"})
-            await self._inner(scope, receiving, sending)
+            await self._inner.router(scope, receiving, sending)
         except Exception as error:
             refused = _told(error, scope)
             if not seen["status"]:  # else the answer is on its way already
@@ -187,8 +186,7 @@ class _Edge:
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         operation = scope.get("operation", "other")
-        self.runtime.metrics.requests.labels(operation, str(status)).inc()
-        self.runtime.metrics.seconds.labels(operation).observe(seconds)
+        self.runtime.metrics.answered(operation, status, seconds)
         if _log.isEnabledFor(logging.INFO):
             _log.info(
                 "request",

@@ -28,7 +28,7 @@ class Connection(Protocol):
         """Run one statement; its rows."""
 
     def many(self, sql: str, values: Sequence[Sequence[Any]]) -> None:
-        """Run one statement for each row of values."""
+        """Run an `INSERT ... VALUES (?, ...)` for each row of values."""
 
     def wall(self) -> int:
         """Microseconds since 1970 by the database's own clock."""

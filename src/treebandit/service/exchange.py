@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from treebandit.errors import InputError, MissingExtraError, StoreError, TreebanditError
@@ -51,7 +51,7 @@ class Operation:
 
 def runtime(request: Request) -> Runtime:
     """The service that this request came to."""
-    found: Runtime = request.app.state.runtime
+    found: Runtime = request.scope["runtime"]
     return found
 
 
@@ -88,10 +88,14 @@ async def read(request: Request, limit: int) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limit:
         raise _too_long(limit)
-    parts, size = [], 0
+    parts, size, more = [], 0, True
     try:
         async with asyncio.timeout(runtime(request).limits.seconds + limit / 1_000_000):
-            async for part in request.stream():
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(400, "InvalidRequest", "the connection ended before the body did")
+                part, more = message.get("body", b""), message.get("more_body", False)
                 size += len(part)
                 if size > limit:
                     raise _too_long(limit)
@@ -100,9 +104,7 @@ async def read(request: Request, limit: int) -> bytes:
         raise Refused(
             408, "Timeout", "the body did not arrive in time; send it faster", {"Connection": "close"}
         ) from None
-    except ClientDisconnect:
-        raise Refused(400, "InvalidRequest", "the connection ended before the body did") from None
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def body(request: Request, kind: type[_Body], *, limit: int | None = None) -> _Body:

@@ -48,10 +48,10 @@ class LearnerProcess:
         return None if self._child is None else self._child.pid
 
     def wake(self) -> None:
-        """The log has grown; notified at most a hundred times a second."""
+        """The log has grown; notified at most twenty times a second, as each time wakes a process."""
         now = time.monotonic()
         child = self._child
-        if child is not None and child.stdin is not None and now - self._woken > 0.01:
+        if child is not None and child.stdin is not None and now - self._woken > 0.05:
             self._woken = now
             with contextlib.suppress(OSError, ValueError):
                 child.stdin.write("\n")

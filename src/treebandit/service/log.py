@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,8 +25,14 @@ _COLUMNS = (
     "subject, body"
 )
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * 15)})"
+#: From `decision` to `subject`.
+_NO_COLUMNS = (None,) * 10
+_ABOUT = (
+    "SELECT kind, decision, reward_key, place, time, due, version, holdout, "
+    "CASE WHEN kind IN ('decision', 'event') THEN body END FROM entries WHERE bandit = ? AND decision IN ({marks})"
+)
 #: Values in one `IN (...)`; SQLite takes 32,766.
-_CHUNK = 500
+_CHUNK = 512
 
 
 class Group(NamedTuple):
@@ -35,12 +42,13 @@ class Group(NamedTuple):
     entries: Sequence[New]
 
 
-class _Known(NamedTuple):
-    """What the log holds about one decision id."""
+@dataclass(slots=True)
+class _Known:
+    """What the log holds about one decision id. decision: an answer, and when its wait ends."""
 
-    rewards: dict[str, int]
-    decision: Row | None = None
-    event: Row | None = None
+    rewards: dict[str, int] = field(default_factory=dict)
+    decision: tuple[Stored, int | None] | None = None
+    event: Stored | None = None
     activation: int | None = None
 
 
@@ -63,94 +71,63 @@ class _Batch:
     def add(self, entry: New) -> Stored:
         if isinstance(entry, NewDecision):
             return self._decision(entry)
-        if isinstance(entry, NewEvent):
-            return self._event(entry)
         if isinstance(entry, NewReward):
             return self._reward(entry)
+        if isinstance(entry, NewEvent):
+            return self._event(entry)
         if isinstance(entry, NewActivation):
             return self._activation(entry)
-        return self._store(entry.kind, body=entry.body)
-
-    def _store(self, kind: str, *, body: bytes = b"", **columns: Any) -> Stored:
-        self.place += 1
-        names = (
-            "decision",
-            "reward_key",
-            "due",
-            "t",
-            "value",
-            "arm",
-            "probability",
-            "version",
-            "holdout",
-            "subject",
-        )
-        self.rows.append(
-            (self.bandit, self.place, self.time, kind, *(columns.get(name) for name in names), body)
-        )
+        self._store(entry.kind, _NO_COLUMNS, entry.body)
         return Stored(self.place, self.time)
 
-    def _about(self, decision: str) -> _Known:
-        return self.known.setdefault(decision, _Known({}))
+    def _store(self, kind: str, columns: Row, body: bytes) -> None:
+        self.place += 1
+        self.rows.append((self.bandit, self.place, self.time, kind, *columns, body))
 
-    def _stored_before(self, decision: str) -> Stored | None:
-        """The decision or event that has this id already."""
-        known = self._about(decision)
-        if known.decision is not None:
-            place, time, _, body, version, holdout = known.decision
-            return Stored(place, time, True, bytes(body), version or 0, bool(holdout))
-        if known.event is not None:
-            place, time, body = known.event
-            return Stored(place, time, True, bytes(body), status="event")
-        return None
+    def _about(self, decision: str) -> _Known:
+        found = self.known.get(decision)
+        if found is None:
+            found = self.known[decision] = _Known()
+        return found
 
     def _event(self, new: NewEvent) -> Stored:
-        if before := self._stored_before(new.id):
+        known = self._about(new.id)
+        if before := _stored_before(known):
             return before
         body = msgspec.json.encode(new.slots)
-        stored = self._store("event", decision=new.id, reward_key="", subject=new.subject, body=body)
-        self.known[new.id] = self._about(new.id)._replace(event=(stored.place, stored.time, body))
-        return stored._replace(body=body, status="event")
+        self._store("event", (new.id, "", *_NO_COLUMNS[3:], new.subject), body)
+        known.event = Stored(self.place, self.time, body=body, status="event")
+        return known.event
 
     def _decision(self, new: NewDecision) -> Stored:
-        if before := self._stored_before(new.id):
+        known = self._about(new.id)
+        if before := _stored_before(known):
             return before
         self.decisions += 1
         due = None if new.wait is None else self.time + new.wait
-        stored = self._store(
-            "decision",
-            decision=new.id,
-            reward_key="",
-            due=due,
-            t=self.decisions,
-            arm=new.arm,
-            probability=new.probability,
-            version=new.version,
-            holdout=int(new.holdout),
-            subject=new.subject,
-            body=new.body,
-        )
-        kept = (stored.place, stored.time, due, new.body, new.version, new.holdout)
-        self.known[new.id] = self._about(new.id)._replace(decision=kept)
-        return stored._replace(body=new.body, version=new.version, holdout=new.holdout)
+        chosen = (new.arm, new.probability, new.version, int(new.holdout), new.subject)
+        self._store("decision", (new.id, "", due, self.decisions, None, *chosen), new.body)
+        stored = Stored(self.place, self.time, False, new.body, new.version, new.holdout)
+        known.decision = (stored, due)
+        return stored
 
     def _reward(self, new: NewReward) -> Stored:
         known = self._about(new.decision)
-        if known.decision is not None and not known.decision[3]:
+        if known.decision is not None and not known.decision[0].body:
             return Stored(0, self.time, status="erased")
         if new.key in known.rewards:
             return Stored(known.rewards[new.key], self.time, True, status="repeated")
-        stored = self._store(
-            "reward", decision=new.decision, reward_key=new.key, value=new.value, body=new.body
-        )
         status = self._status(known, new)
-        known.rewards[new.key] = stored.place
-        return stored._replace(status=status)
+        self._store(
+            "reward", (new.decision, new.key, None, None, new.value, None, None, None, None, None), new.body
+        )
+        known.rewards[new.key] = self.place
+        return Stored(self.place, self.time, status=status)
 
     def _status(self, known: _Known, new: NewReward) -> str:
         if known.decision is None:
             return "early"
-        due = known.decision[2] if known.activation is None else known.activation
+        due = known.decision[1] if known.activation is None else known.activation
         if due is not None and self.time >= due:
             return "late"
         return "superseded" if new.only_first and known.rewards else "counted"
@@ -159,12 +136,18 @@ class _Batch:
         known = self._about(new.decision)
         if known.decision is None:
             return Stored(0, self.time, status="unknown")
-        if known.decision[2] is not None or known.activation is not None:
-            return Stored(known.decision[0], self.time, True, status="active")
-        due = self.time + new.wait
-        stored = self._store("activation", decision=new.decision, reward_key="", due=due)
-        self.known[new.decision] = known._replace(activation=due)
-        return stored._replace(status="active")
+        decision, due = known.decision
+        if due is not None or known.activation is not None:
+            return Stored(decision.place, self.time, True, status="active")
+        known.activation = self.time + new.wait
+        self._store("activation", (new.decision, "", known.activation, *_NO_COLUMNS[3:]), b"")
+        return Stored(self.place, self.time, status="active")
+
+
+def _stored_before(known: _Known) -> Stored | None:
+    """The decision or event that has this id already."""
+    found = known.event if known.decision is None else known.decision[0]
+    return None if found is None else found._replace(repeated=True)
 
 
 def append(
@@ -206,23 +189,20 @@ def append(
 def _about_decisions(connection: Connection, bandit: int, entries: Sequence[New]) -> dict[str, _Known]:
     ids = {_id_of(entry) for entry in entries} - {None}
     known: dict[str, _Known] = {}
-    for rows in in_chunks(
-        connection,
-        "SELECT kind, decision, reward_key, place, time, due, version, holdout, "
-        "CASE WHEN kind IN ('decision', 'event') THEN body END FROM entries WHERE bandit = ? AND decision IN ({marks})",
-        bandit,
-        sorted(filter(None, ids)),
+    for kind, decision, key, place, time, due, version, holdout, body in in_chunks(
+        connection, _ABOUT, bandit, sorted(filter(None, ids))
     ):
-        kind, decision, key, place, time, due, version, holdout, body = rows
-        about = known.setdefault(decision, _Known({}))
-        if kind == "decision":
-            known[decision] = about._replace(decision=(place, time, due, body, version, holdout))
-        elif kind == "event":
-            known[decision] = about._replace(event=(place, time, body))
-        elif kind == "activation":
-            known[decision] = about._replace(activation=due)
-        else:
+        about = known.get(decision)
+        if about is None:
+            about = known[decision] = _Known()
+        if kind == "reward":
             about.rewards[key] = place
+        elif kind == "decision":
+            about.decision = (Stored(place, time, False, bytes(body), version or 0, bool(holdout)), due)
+        elif kind == "event":
+            about.event = Stored(place, time, body=bytes(body), status="event")
+        elif kind == "activation":
+            about.activation = due
     return known
 
 
@@ -233,9 +213,15 @@ def _id_of(entry: New) -> str | None:
 
 
 def in_chunks(connection: Connection, sql: str, bandit: int, values: Sequence[Any]) -> list[Row]:
-    """The rows of a query with `IN ({marks})`, however many values there are."""
+    """The rows of a query with `IN ({marks})`, however many values there are.
+
+    There are as many marks as the next power of two, the last value again and again: few statements, which the driver
+    has prepared before.
+    """
     found: list[Row] = []
     for start in range(0, len(values), _CHUNK):
         part = values[start : start + _CHUNK]
-        found += connection.rows(sql.format(marks=", ".join("?" * len(part))), (bandit, *part))
+        size = 1 << (len(part) - 1).bit_length()
+        marks = ", ".join("?" * size)
+        found += connection.rows(sql.format(marks=marks), (bandit, *part, *part[-1:] * (size - len(part))))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -39,11 +41,30 @@ class Metrics:
         self.learned = self._gauge("learner_place", "Entries that the learner has read.", of_bandit)
         self.ready = self._gauge("ready", "1 where the service is ready.", [])
 
+        # The library looks a label up under a lock, and makes text of it, each time.
+        self._requests = cache(lambda operation, status: self.requests.labels(operation, str(status)).inc)
+        self._seconds = cache(lambda operation: self.seconds.labels(operation).observe)
+        self._decisions = cache(lambda *labels: self.decisions.labels(*labels).inc)
+        self._rewards = cache(lambda *labels: self.rewards.labels(*labels).inc)
+
     def _counter(self, name: str, says: str, labels: list[str]) -> Counter:
         return Counter(f"treebandit_{name}", says, labels, registry=self.registry)
 
     def _gauge(self, name: str, says: str, labels: list[str]) -> Gauge:
         return Gauge(f"treebandit_{name}", says, labels, registry=self.registry)
+
+    def answered(self, operation: str, status: int, seconds: float) -> None:
+        """One request."""
+        self._requests(operation, status)()
+        self._seconds(operation)(seconds)
+
+    def decided(self, bandit: str, policy: str) -> None:
+        """One decision that is new."""
+        self._decisions(bandit, policy)()
+
+    def rewarded(self, bandit: str, status: str, count: int = 1) -> None:
+        """Rewards with one status."""
+        self._rewards(bandit, status)(count)
 
     def committed(self, size: int, seconds: float) -> None:
         """One transaction of the log's writer."""

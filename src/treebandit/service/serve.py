@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 from typing import Any
@@ -79,6 +78,7 @@ def make_server(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nothing asks where a request came from
         timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=64 << 10,
@@ -116,7 +116,7 @@ def serve(
                 "the store has keys, and the demo's visitors have none; give --demo another --store"
             )
         in_background(f"http://{host}:{address[1]}")
-    asyncio.run(server.serve(sockets=[listener]))
+    server.run(sockets=[listener])
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

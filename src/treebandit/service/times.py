@@ -11,7 +11,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def iso(microseconds: int) -> str:
     """2026-11-16T18:00:00.123456Z."""
-    return (_EPOCH + timedelta(microseconds=microseconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def microseconds(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -33,8 +34,8 @@ class LogWriter:
     ) -> None:
         self._store = store
         self._observe = observe
-        self._waiting: list[_Waiting] = []
-        self._wake = threading.Condition()
+        #: None: all that was given before is to be stored, and then nothing more.
+        self._given: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._stopped = False
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
@@ -45,54 +46,54 @@ class LogWriter:
 
     def stop(self) -> None:
         """Store what waits, then end."""
-        with self._wake:
-            self._stopped = True
-            self._wake.notify()
+        self._stopped = True
+        self._given.put(None)
         if self._thread.ident is not None:
             self._thread.join()
 
     @property
     def waiting(self) -> int:
         """Groups that wait to be stored."""
-        return len(self._waiting)
+        return self._given.qsize()
 
     async def append(self, bandit: int, entries: list[New], *, timeout: float = 10.0) -> list[Stored]:
         """Store entries together; done when they are durable. A StoreError where that cannot be known in time."""
+        if self._stopped:
+            raise StoreError("the service is stopping; try again with the same id")
+        if self._given.qsize() >= _MOST_WAITING:
+            raise StoreError(f"{self.waiting} requests wait for the store already; try again later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Stored]] = loop.create_future()
-        with self._wake:
-            if self._stopped:
-                raise StoreError("the service is stopping; try again with the same id")
-            if len(self._waiting) >= _MOST_WAITING:
-                raise StoreError(f"{len(self._waiting)} requests wait for the store already; try again later")
-            self._waiting.append(_Waiting(Group(bandit, entries), loop, future, time.monotonic() + timeout))
-            self._wake.notify()
+        self._given.put(_Waiting(Group(bandit, entries), loop, future, time.monotonic() + timeout))
+        timer = loop.call_later(timeout, _expire, future, timeout)
         try:
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError:
-            raise StoreError(
-                f"the store has not answered within {timeout:g} seconds; try again with the same id"
-            ) from None
+            return await future
+        finally:
+            timer.cancel()
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not self._waiting and not self._stopped:
-                    self._wake.wait()
-                batch = self._waiting[:_MOST_AT_ONCE]
-                del self._waiting[:_MOST_AT_ONCE]
-            if not batch:
-                self._drop()
-                return
+        given: _Waiting | None = None
+        while (given := self._given.get()) is not None:
+            batch = [given]
+            while given is not None and len(batch) < _MOST_AT_ONCE:
+                try:
+                    given = self._given.get_nowait()
+                except queue.Empty:
+                    break
+                if given is not None:
+                    batch.append(given)
             # Nobody waits any more for what is overdue: it was refused, and is not stored.
             now = time.monotonic()
             late = [each for each in batch if each.deadline < now]
-            batch = [each for each in batch if each.deadline >= now]
-            _answer(late, [StoreError("not stored in time; try again with the same id")] * len(late))
+            if late:
+                batch = [each for each in batch if each.deadline >= now]
+                _answer(late, [StoreError("not stored in time; try again with the same id")] * len(late))
             if batch:
                 _answer(batch, self._stored(batch))
                 self._observe(len(batch), time.monotonic() - now)
+            if given is None:
+                break
+        self._drop()
 
     def _stored(self, batch: list[_Waiting]) -> list[Any]:
         """What became of each group: its answers, or an error."""
@@ -134,6 +135,12 @@ def _answer(batch: list[_Waiting], outcomes: list[Any]) -> None:
             loop.call_soon_threadsafe(_resolve, pairs)
         except RuntimeError:  # the loop has ended, and nobody waits
             continue
+
+
+def _expire(future: asyncio.Future[list[Stored]], seconds: float) -> None:
+    if not future.done():
+        said = f"the store has not answered within {seconds:g} seconds; try again with the same id"
+        future.set_exception(StoreError(said))
 
 
 def _resolve(pairs: list[tuple[asyncio.Future[list[Stored]], Any]]) -> None:
