@@ -64,8 +64,8 @@ class LogWriter:
             raise StoreError(f"{self.waiting} requests wait for the store already; try again later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Stored]] = loop.create_future()
-        self._given.put(_Waiting(Group(bandit, entries), loop, future, time.monotonic() + timeout))
         timer = loop.call_later(timeout, _expire, future, timeout)
+        self._given.put(_Waiting(Group(bandit, entries), loop, future, time.monotonic() + timeout))
         try:
             return await future
         finally:
@@ -89,8 +89,9 @@ class LogWriter:
                 batch = [each for each in batch if each.deadline >= now]
                 _answer(late, [StoreError("not stored in time; try again with the same id")] * len(late))
             if batch:
-                _answer(batch, self._stored(batch))
+                outcomes = self._stored(batch)
                 self._observe(len(batch), time.monotonic() - now)
+                _answer(batch, outcomes)  # last, as who waits goes on at once, and needs the interpreter
             if given is None:
                 break
         self._drop()
