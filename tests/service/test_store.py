@@ -150,6 +150,35 @@ def test_old_decisions_are_purged_with_their_rewards(store):
     assert {entry.decision for entry in store.entries(row.id, 0, 99) if entry.decision} == {"new"}
 
 
+def test_a_request_that_is_alone_is_stored_on_its_thread_where_nobody_else_writes(store, monkeypatch):
+    monkeypatch.setattr("treebandit.service.writer._QUICK", 1e9)
+    bandit, writer = made(store).id, LogWriter(store)
+    writer.start()
+    here = writer.append_here(bandit, [decision("d1")])
+    if not store.database.local:
+        assert here is None
+        writer.stop()
+        return
+    assert [each.decision for each in store.entries(bandit, here[0].place - 1, 10)] == ["d1"]
+    assert writer.append_here(bandit, [decision("d1")])[0].repeated
+    other, waits = store.database.connect(), []
+    monkeypatch.setattr(type(other), "wait_for_others", lambda _, seconds: waits.append(seconds))
+    other.begin()
+    assert writer.append_here(bandit, [decision("d2")]) is None
+    other.rollback()
+    other.close()
+    assert waits == [0.0], "it has waited for others in the event loop"
+    assert not asyncio.run(writer.append(bandit, [decision("d2")]))[0].repeated
+    monkeypatch.setattr("treebandit.service.writer._QUICK", 0.0)
+    assert writer.append_here(bandit, [decision("d3")])[0].place == here[0].place + 2
+    assert writer.append_here(bandit, [decision("d4")]) is None, "the commit before was slow"
+    monkeypatch.setattr("treebandit.service.writer._QUICK", 1e9)
+    asyncio.run(writer.append(bandit, [decision("d4")]))
+    assert writer.append_here(bandit, [decision("d5")])[0].place == here[0].place + 4
+    writer.stop()
+    assert writer.append_here(bandit, [decision("d6")]) is None
+
+
 def test_the_writer_stores_what_waits_in_few_transactions(store):
     bandit = made(store).id
     sizes = []

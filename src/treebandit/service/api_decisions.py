@@ -80,7 +80,7 @@ async def decide_many(request: Request) -> Response:
 
     async def one(each: DecisionRequest) -> BatchItem:
         try:
-            return BatchItem(await decided(service, policy, each))
+            return BatchItem(await decided(service, policy, each, alone=False))
         except Exception as error:
             refused = refusal(error)
             if refused is None or refused.status >= 500:
@@ -94,16 +94,17 @@ async def decide_many(request: Request) -> Response:
     return json_answer(BatchAnswer(items))
 
 
-async def decided(service: Runtime, policy: Policy, asked: DecisionRequest) -> DecisionAnswer:
-    """Decide, store, answer."""
+async def decided(
+    service: Runtime, policy: Policy, asked: DecisionRequest, *, alone: bool = True
+) -> DecisionAnswer:
+    """Decide, store, answer. alone: not one of many of the same request."""
     check_size(asked, service.limits)
     if len(asked.arms) * len(asked.slots or (None,)) < _MANY_ARMS:
         entries = policy.decide(asked, service.random)
     else:
         entries = await asyncio.to_thread(policy.decide, asked, service.random)
     event = entries[0].id
-    stored = await service.writer.append(policy.bandit, list(entries), timeout=service.limits.seconds)
-    _refuse_deleted(stored, policy.name)
+    stored = await _stored(service, policy, list(entries), alone=alone)
     if not stored[0].repeated:
         stored = stored[1:] if stored[0].status == "event" else stored
         service.metrics.decided(policy.name, "holdout" if stored[0].holdout else "agent")
@@ -141,10 +142,7 @@ async def reward(request: Request) -> Response:
 
 async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Stored:
     """Store a reward."""
-    stored = await service.writer.append(
-        policy.bandit, [_new_reward(policy, given)], timeout=service.limits.seconds
-    )
-    _refuse_deleted(stored, policy.name)
+    stored = await _stored(service, policy, [_new_reward(policy, given)])
     service.metrics.rewarded(policy.name, stored[0].status)
     _wake(service)
     return stored[0]
@@ -166,8 +164,7 @@ async def reward_many(request: Request) -> Response:
             except Refused as refused:
                 errors[str(number)] = refused.message
         if entries:
-            stored = await service.writer.append(policy.bandit, entries, timeout=service.limits.seconds)
-            _refuse_deleted(stored, policy.name)
+            stored = await _stored(service, policy, entries, alone=False)
             statuses.update(each.status for each in stored)
     for status, count in statuses.items():
         service.metrics.rewarded(policy.name, status, count)
@@ -197,8 +194,7 @@ async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored
     slots = [slot for each in about if each.kind == "event" and each.body for slot in slot_names(each.body)]
     ids = [slot_id(event, slot) for slot in slots] or [event]
     new = [NewActivation(each, policy.config.wait_us) for each in ids]
-    stored = await service.writer.append(policy.bandit, list(new), timeout=service.limits.seconds)
-    _refuse_deleted(stored, policy.name)
+    stored = await _stored(service, policy, list(new))
     _wake(service)
     return [each for each in stored if each.status != "unknown"]
 
@@ -237,9 +233,18 @@ async def _policy(service: Runtime, request: Request) -> Policy:
     return policy
 
 
-def _refuse_deleted(stored: list[Stored], name: str) -> None:
+async def _stored(
+    service: Runtime, policy: Policy, entries: list[New], *, alone: bool = True
+) -> list[Stored]:
+    """What became of the entries once they are durable: together with others, or at once where nobody else waits."""
+    stored = None
+    if alone and service.under_way == 1:
+        stored = service.writer.append_here(policy.bandit, entries)
+    if stored is None:
+        stored = await service.writer.append(policy.bandit, entries, timeout=service.limits.seconds)
     if stored and stored[0].status == "deleted":
-        raise no_bandit(name)
+        raise no_bandit(policy.name)
+    return stored
 
 
 def _wake(service: Runtime) -> None:

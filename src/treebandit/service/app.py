@@ -130,7 +130,6 @@ class _Edge:
 
     def __init__(self, inner: Starlette, runtime: Runtime) -> None:
         self._inner, self.runtime = inner, runtime
-        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -162,9 +161,9 @@ class _Edge:
                 ]
             await send(message)
 
-        self._under_way += 1
+        self.runtime.under_way += 1
         try:
-            if self._under_way > self.runtime.limits.concurrency:
+            if self.runtime.under_way > self.runtime.limits.concurrency:
                 raise Refused(503, "Overloaded", "too many requests at the same time", {"Retry-After": "1"})
             await self._inner.router(scope, receiving, sending)
         except Exception as error:
@@ -172,7 +171,7 @@ class _Edge:
             if not seen["status"]:  # else the answer is on its way already
                 await error_answer(refused, number)(scope, receiving, sending)
         finally:
-            self._under_way -= 1
+            self.runtime.under_way -= 1
             self._count(scope, seen["status"], time.perf_counter() - started)
             request_id.reset(token)
 

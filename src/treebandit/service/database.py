@@ -30,6 +30,9 @@ class Connection(Protocol):
     def many(self, sql: str, values: Sequence[Sequence[Any]]) -> None:
         """Run an `INSERT ... VALUES (?, ...)` for each row of values."""
 
+    def wait_for_others(self, seconds: float) -> None:
+        """How long statements from now on wait for others who write, where the database is a local file."""
+
     def wall(self) -> int:
         """Microseconds since 1970 by the database's own clock."""
 
@@ -40,6 +43,8 @@ class Connection(Protocol):
 class Database(Protocol):
     """Opens sessions, and knows the dialect."""
 
+    #: Whether it is a file of this machine, and no server.
+    local: bool
     #: Words of the dialect that statements are formatted with.
     dialect: dict[str, str]
     #: Errors of the driver that mean: cannot be reached, or cannot be written now.

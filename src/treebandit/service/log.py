@@ -220,8 +220,8 @@ def in_chunks(connection: Connection, sql: str, bandit: int, values: Sequence[An
     """
     found: list[Row] = []
     for start in range(0, len(values), _CHUNK):
-        part = values[start : start + _CHUNK]
+        part = list(values[start : start + _CHUNK])
         size = 1 << (len(part) - 1).bit_length()
-        marks = ", ".join("?" * size)
-        found += connection.rows(sql.format(marks=marks), (bandit, *part, *part[-1:] * (size - len(part))))
+        part += part[-1:] * (size - len(part))
+        found += connection.rows(sql.format(marks=", ".join("?" * size)), (bandit, *part))
     return found

@@ -68,6 +68,8 @@ class Runtime:
         self.jobs = Jobs(store)
         self.random = np.random.default_rng()
         self.writer = LogWriter(store, observe=self.metrics.committed)
+        #: Requests that are not answered yet.
+        self.under_way = 0
         self.learner: Learner | LearnerProcess | None = None
         if learner == "thread":
             self.learner = Learner(store, published=self._wake)

@@ -31,6 +31,7 @@ _SETTINGS = {
 class PostgresDatabase:
     """A database on a server."""
 
+    local = False
     dialect: dict[str, str] = {  # noqa: RUF012
         "identity": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
         "bytes": "BYTEA",
@@ -123,6 +124,9 @@ class PostgresConnection:
         """Run one statement for each row of values, in one round trip."""
         with self._connection.cursor() as cursor:
             cursor.executemany(_marked(sql), values)
+
+    def wait_for_others(self, seconds: float) -> None:
+        """The server's settings tell."""
 
     def wall(self) -> int:
         """The server's clock."""

@@ -21,6 +21,7 @@ _MOST_VALUES = 4096
 class SqliteDatabase:
     """A file; readers never wait for writers, and writers wait for each other."""
 
+    local = True
     dialect: dict[str, str] = {  # noqa: RUF012
         "identity": "INTEGER PRIMARY KEY",
         "bytes": "BLOB",
@@ -83,6 +84,7 @@ class SqliteConnection:
         self._connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
+        self._patience = _BUSY_SECONDS
         # FULL: the log is flushed at every commit. A page cache of 32 MB keeps the indexes near.
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-32768", "foreign_keys=ON"):
             self._connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -122,6 +124,12 @@ class SqliteConnection:
                 f"{head} VALUES {', '.join([marks] * size)}", [value for row in part for value in row]
             )
             start += size
+
+    def wait_for_others(self, seconds: float) -> None:
+        """How long a transaction waits for the write lock."""
+        if seconds != self._patience:
+            self._connection.execute(f"PRAGMA busy_timeout={1000 * seconds:.0f}").fetchall()
+            self._patience = seconds
 
     def wall(self) -> int:
         """The machine's clock."""
