@@ -152,8 +152,12 @@ def test_old_decisions_are_purged_with_their_rewards(store):
 
 def test_a_request_that_is_alone_is_stored_on_its_thread_where_nobody_else_writes(store, monkeypatch):
     monkeypatch.setattr("treebandit.service.writer._QUICK", 1e9)
+    monkeypatch.setattr("treebandit.service.writer._COMMITS", 2)
     bandit, writer = made(store).id, LogWriter(store)
     writer.start()
+    assert writer.append_here(bandit, [decision("first")]) is None, "nothing is known of the disk yet"
+    for each in ("first", "second"):
+        asyncio.run(writer.append(bandit, [decision(each)]))
     here = writer.append_here(bandit, [decision("d1")])
     if not store.database.local:
         assert here is None
@@ -174,9 +178,11 @@ def test_a_request_that_is_alone_is_stored_on_its_thread_where_nobody_else_write
     assert writer.append_here(bandit, [decision("d4")]) is None, "the commit before was slow"
     monkeypatch.setattr("treebandit.service.writer._QUICK", 1e9)
     asyncio.run(writer.append(bandit, [decision("d4")]))
-    assert writer.append_here(bandit, [decision("d5")])[0].place == here[0].place + 4
+    assert writer.append_here(bandit, [decision("d5")]) is None, "one quick commit is not enough"
+    asyncio.run(writer.append(bandit, [decision("d5")]))
+    assert writer.append_here(bandit, [decision("d6")])[0].place == here[0].place + 5
     writer.stop()
-    assert writer.append_here(bandit, [decision("d6")]) is None
+    assert writer.append_here(bandit, [decision("d7")]) is None
 
 
 def test_the_writer_stores_what_waits_in_few_transactions(store):

@@ -238,8 +238,10 @@ async def _stored(
 ) -> list[Stored]:
     """What became of the entries once they are durable: together with others, or at once where nobody else waits."""
     stored = None
-    if alone and service.under_way == 1:
-        stored = service.writer.append_here(policy.bandit, entries)
+    if alone and service.under_way == 1 and service.writer.ready_here:
+        await asyncio.sleep(0)  # others may have come at the same time, and begin now
+        if service.under_way == 1:
+            stored = service.writer.append_here(policy.bandit, entries)
     if stored is None:
         stored = await service.writer.append(policy.bandit, entries, timeout=service.limits.seconds)
     if stored and stored[0].status == "deleted":

@@ -22,8 +22,8 @@ _MOST_AT_ONCE = 1000
 _MOST_WAITING = 20_000
 #: Seconds that the writer's thread waits for others who write to a local file.
 _PATIENCE = 5.0
-#: Seconds of a commit; after one that took longer, requests wait for the writer's thread and not in the event loop.
-_QUICK = 0.02
+#: Requests are stored on their own thread while the last commits were of one request each, and took so many seconds.
+_COMMITS, _QUICK = 8, 0.02
 
 
 class _Waiting(NamedTuple):
@@ -46,7 +46,8 @@ class LogWriter:
         self._stopped = False
         self._connection: Connection | None = None
         self._in_use = threading.Lock()
-        self._quick = store.database.local
+        #: Commits in a row, up to now, that were quick and of one request.
+        self._quick = 0
         self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
 
     def start(self) -> None:
@@ -84,14 +85,9 @@ class LogWriter:
         """Store entries on this thread, if that is quick; None where they are for `append`.
 
         The way to the writer's thread and back takes longer than to store one entry. Quick: in a local file that nobody
-        else writes to at the moment, with a commit before that took no longer than `_QUICK`.
+        else writes to at the moment. Many requests are better stored together, and a slow disk must not stop the loop.
         """
-        if (
-            not self._quick
-            or self._stopped
-            or self._given.qsize()
-            or not self._in_use.acquire(blocking=False)
-        ):
+        if not self.ready_here or not self._in_use.acquire(blocking=False):
             return None
         started = time.monotonic()
         try:
@@ -103,8 +99,14 @@ class LogWriter:
         self._note(1, time.monotonic() - started)
         return stored
 
+    @property
+    def ready_here(self) -> bool:
+        """Whether `append_here` may be worth it."""
+        return self._quick >= _COMMITS and not self._stopped and not self._given.qsize()
+
     def _note(self, size: int, seconds: float) -> None:
-        self._quick = self._store.database.local and seconds < _QUICK
+        quick = self._store.database.local and size == 1 and seconds < _QUICK
+        self._quick = self._quick + 1 if quick else 0
         self._observe(size, seconds)
 
     def _run(self) -> None:
