@@ -105,11 +105,14 @@ class Load:
 
     async def post(self, connection, path, body):
         started = time.perf_counter()
-        status, text = await connection.post(path, body)
-        self.latencies.append(time.perf_counter() - started)
-        if status >= 300:
+        try:
+            status, _ = await connection.post(path, body)
+        except (ConnectionError, RuntimeError) as error:
+            status = type(error).__name__
+        if status in (200, 202):
+            self.latencies.append(time.perf_counter() - started)
+        else:
             self.errors[status] = self.errors.get(status, 0) + 1
-        return text
 
     def decision(self, name):
         context = {f"x{n}": self.random.gauss(0, 1) for n in range(FEATURES)}
@@ -139,6 +142,8 @@ class Load:
         free, started = [], time.monotonic()
 
         async def one(number):
+            # The service closes connections that are idle for ten seconds.
+            free[:] = [each for each in free if not each.transport.is_closing()]
             connection = free.pop() if free else await self.connect()
             await self.pair(connection, f"{self.prefix}-{number}")
             free.append(connection)
