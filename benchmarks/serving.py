@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -352,10 +353,16 @@ def grown(folder, decisions):
             for start in range(0, decisions + 500, 500):
                 if start % (decisions // 10) == 0:
                     learner = service.learner_pid()
-                    state = {"decisions": start, "service MB": memory(service.process.pid)}
-                    print(
-                        json.dumps({**state, "learner MB": memory(learner) if learner else None}), flush=True
+                    read = re.search(
+                        r"\ntreebandit_learner_place.* (\S+)\n", http.get(f"{service.url}/metrics").text
                     )
+                    state = {
+                        "decisions": start,
+                        "service MB": memory(service.process.pid),
+                        "learner MB": memory(learner) if learner else None,
+                        "entries of the log that the learner has read": float(read[1]) if read else 0.0,
+                    }
+                    print(json.dumps(state), flush=True)
                 asked = [{"id": f"m{start + n}", "context": {"x": n / 500}, "arms": arms} for n in range(500)]
                 http.post(f"{path}/decisions:batch", json={"decisions": asked}).raise_for_status()
                 lines = "".join(f'{{"id": "m{start + n}", "value": {n / 500}}}\n' for n in range(500))
