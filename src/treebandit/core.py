@@ -243,9 +243,14 @@ class AgentExtras(Protocol):
     rebuild_seconds: float
     #: How the agent was run, in a few words; printed below the table of a report.
     note: str
+    #: Whether the arms that it has been offered or taught are whole numbers.
+    numbered_arms: bool
 
     def estimate(self, candidates: Candidates) -> Estimate:
         """What the agent believes of each row."""
+
+    def renew_draws(self) -> None:
+        """Move the random stream on, so that the next draws have nothing to do with the last ones."""
 
 
 class ModelExtras(Protocol):
@@ -273,7 +278,7 @@ class EnvironmentExtras(Protocol):
         """Rows whose rewards the agent is asked to estimate after the last round."""
 
 
-_EXTRAS = {"estimate", "final_candidates"}.union(
+_EXTRAS = {"estimate", "final_candidates", "renew_draws"}.union(
     *(each.__annotations__ for each in (AgentExtras, ModelExtras, EnvironmentExtras))
 )
 

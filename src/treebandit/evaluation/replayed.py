@@ -13,7 +13,7 @@ from treebandit.errors import LogError, ParameterError
 from treebandit.evaluation.batches import LEAST_LOGGED
 from treebandit.evaluation.intervals import Interval, normal, standard_error
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.policies import advance, labels_of, rows_of
+from treebandit.evaluation.policies import labels_of, renew_draws, rows_of
 from treebandit.parameters import check_number
 
 #: Of these many decisions in a hundred the logged probability is below the default of `least_probability`.
@@ -91,17 +91,15 @@ def replay(
         chances = learner.probabilities(contexts, arms=labels, draws=draws, floor=floor)
         chance, reward = float(chances[row]), record["reward"]
         logged = max(record["probability"], LEAST_LOGGED)
-        advance(learner)
+        renew_draws(learner)
         weighted.append(chance / logged * reward)
         clipped += logged < least_probability - 1e-12
         if random.random() >= chance * min(1.0, least_probability / logged):
             continue
         rewards.append(reward)
         chosen = contexts if own is None else contexts[row : row + 1]
-        if labels is None:
-            learner.learn(chosen, [reward])
-        else:
-            learner.learn(chosen, [reward], [labels[row]], new_arms=True)
+        labelled = {} if labels is None else {"arms": [labels[row]], "new_arms": True}
+        learner.learn(chosen, [reward], **labelled)
     if not weighted:
         raise LogError(f"{log.source} has no decision with a reward; nothing to replay")
     got, all_events = np.array(rewards), np.array(weighted)
