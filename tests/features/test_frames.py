@@ -57,7 +57,7 @@ def tables(draw, frames=2):
 
 
 def as_pandas(kind_of, content):
-    dtypes = {"number": "float64", "integer": "Int64", "text": "str", "boolean": "boolean"}
+    dtypes = {"number": "float64", "integer": "Int64", "text": "string", "boolean": "boolean"}
     return pd.DataFrame(
         {
             name: pd.Series(pd.Categorical(content[name], LEVELS))
@@ -320,6 +320,8 @@ def test_an_all_missing_category_column_counts_one():
 def test_columns_may_have_any_number_of_rows_even_none(library):
     encoder = Table()
     frame = library({"a": [1.0, 2.0], "b": ["x", "y"]})
+    if library is pd.DataFrame:
+        frame = frame.astype({"b": "string"})  # before pandas 3, words have no type of their own
     assert encoder.learn(frame[:0]).shape == (0, 2)
     assert encoder.learn(frame).tolist() == [[1, 0], [2, 1]]
 

@@ -202,7 +202,9 @@ def strongly_connected(starts: Indices, ends: Indices, n_nodes: int) -> NDArray[
         from scipy.sparse.csgraph import connected_components
     except ImportError:
         raise MissingExtraError("scipy", "sklearn") from None
-    graph = coo_array((np.ones(len(starts)), (starts, ends)), shape=(n_nodes, n_nodes)).tocsr()
+    # Older versions of scipy take 32-bit indices only.
+    places = starts.astype(np.int32), ends.astype(np.int32)
+    graph = coo_array((np.ones(len(starts)), places), shape=(n_nodes, n_nodes)).tocsr()
     _, part = connected_components(graph, directed=True, connection="strong")
     inside: NDArray[np.bool_] = part == np.bincount(part).argmax()
     return inside
