@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -70,6 +70,13 @@ class Candidates:
     def __getitem__(self, rows: Any) -> Candidates:
         """The candidates in `rows` (an index array, a slice or a mask)."""
         return Candidates(self.contexts[rows], None if self.arms is None else self.arms[rows], self.columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Candidates]) -> Candidates:
+        """All candidates of parts with the same columns, one after the other; arms where all parts have some."""
+        arms = [part.arms for part in parts if part.arms is not None]
+        contexts = np.concatenate([part.contexts for part in parts])
+        return cls(contexts, np.concatenate(arms) if len(arms) == len(parts) else None, parts[0].columns)
 
     def __len__(self) -> int:
         return len(self.contexts)

@@ -74,10 +74,7 @@ def replay(
     log.check()
     known = _logged(log)
     if least_probability is None:
-        spread = np.ptp(known) > 1e-9 if len(known) else False
-        least_probability = float(
-            np.percentile(known, _CLIPPED_PERCENT) if spread else known.min(initial=1.0)
-        )
+        least_probability = least_logged(known, uniform=not len(known) or bool(np.ptp(known) <= 1e-9))
     learner, random = copy.deepcopy(agent), np.random.default_rng(seed)
     weighted: list[float] = []
     rewards: list[float] = []
@@ -113,6 +110,11 @@ def replay(
         clipped,
         got,
     )
+
+
+def least_logged(logged: Floats, *, uniform: bool) -> float:
+    """What `least_probability` is by default: the least of a uniform log, else what some of the decisions lie below."""
+    return float(logged.min(initial=1.0) if uniform else np.percentile(logged, _CLIPPED_PERCENT))
 
 
 def _logged(log: DecisionLog) -> Floats:
