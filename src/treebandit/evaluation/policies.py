@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from reprlib import repr as _short
 from typing import Any, Protocol
 
 import numpy as np
@@ -232,10 +232,6 @@ def labels_of(agent: Any, arms: list[str] | None) -> Any:
             f"the log offers {_short(arms)}, and the {type(agent).__name__} has learned arms that are whole numbers; "
             "give an agent that has learned the arms of this log"
         ) from error
-
-
-def _short(value: Any) -> str:
-    return reprlib.repr(value)
 
 
 def renew_draws(agent: Any) -> None:
