@@ -57,11 +57,15 @@ class Table(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What a tree is grown on: (n,) targets, how often each row counts, (n,), and how many of the rows are drawn."""
+    """What a tree is grown on: (n,) targets, how often each row counts, (n,), and how many of the rows are drawn.
+
+    in_bag: (n,), becomes whether each row was drawn; or empty.
+    """
 
     targets: Floats
     weights: NDArray[np.int32]
     size: int
+    in_bag: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
 
 class Limits(NamedTuple):
@@ -171,6 +175,7 @@ def _differ(targets, rows):  # type: ignore[no-untyped-def]
 def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
     """Draw rows without replacement, list those of positive weight with their moments; how many, and their sum."""
     n, count, drawn, total = len(sample.targets), 0, 0, 0j
+    noted = len(sample.in_bag) > 0
     for row in range(n):
         taken = sample.size == n or draw_below(n - row, key, row) < sample.size - drawn
         drawn += taken
@@ -179,6 +184,8 @@ def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
         work.moments[row] = moment
         work.rows[count] = row
         counts = taken and weight > 0.0
+        if noted:
+            sample.in_bag[row] = counts
         count += counts
         total += moment if counts else 0j
     return count, total
@@ -209,7 +216,7 @@ def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[n
         fresh = splittable and node.slot == 0 and len(rows) >= _LARGE and len(histograms) > 1
         if fresh:
             node.slot = node.sibling + 1
-            move(histograms, node.slot, -1)
+            move(histograms, node.slot, node.slot)
         if fresh or node.sibling:
             to = node.slot if fresh else node.sibling
             add_all(codes, rows, work.moments, histograms[to], work.starts, 1 if fresh else -1)
@@ -253,7 +260,7 @@ def predict_paths(table, targets, limits, paths, nodes, work):  # type: ignore[n
     Where trees are bagged, each is grown on a bootstrap of that sample.
     """
     n, key = len(targets), uint64(limits.seed)
-    drawn, weights = np.empty(n, np.uint32), np.empty(n, np.int32)
+    drawn, weights, no_bag = np.empty(n, np.uint32), np.empty(n, np.int32), np.empty(0, np.bool_)
     for i in range(n):
         drawn[i] = draw_below(n, key, i)
     total = 0.0
@@ -264,7 +271,7 @@ def predict_paths(table, targets, limits, paths, nodes, work):  # type: ignore[n
         for i in range(n):
             weights[drawn[draw_below(n, key, i) if paths.bagged else i]] += 1
         own = Limits(limits.max_depth, limits.min_leaf, limits.tried, limits.groups, int64(key))
-        grow_tree(table, Sample(targets, weights, n), own, paths.row, nodes, work)
+        grow_tree(table, Sample(targets, weights, n, no_bag), own, paths.row, nodes, work)
         node = nodes[0]
         while node.left >= 0:
             goes_right = node.low <= paths.row[node.group] < node.high

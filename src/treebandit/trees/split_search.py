@@ -29,8 +29,7 @@ WIDE = 256
 def inner() -> Any:
     """A function that only other kernels call: nothing is compiled to call it from Python, and nothing kept on disk.
 
-    Without numba's own reference counts a slice costs nothing. So neither it nor its callers may allocate or return
-    arrays.
+    Without numba's own reference counts a slice costs nothing; so it may neither allocate nor return arrays.
     """
     return njit(cache=False, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
@@ -76,12 +75,9 @@ def _add_group(codes, rows, moments, histogram, group, work):  # type: ignore[no
 
 @inner()
 def move(histograms, to, other):  # type: ignore[no-untyped-def]
-    """Subtract the histogram `other` from the histogram `to`; -1 for none: clear it."""
+    """Subtract the histogram `other` from the histogram `to`; from itself: clear it."""
     for place in range(uint64(histograms.shape[1])):
-        if other < 0:
-            histograms[to, place] = 0.0
-        else:
-            histograms[to, place] -= histograms[other, place]
+        histograms[to, place] = 0.0 if to == other else histograms[to, place] - histograms[other, place]
 
 
 @inner()
@@ -178,7 +174,8 @@ def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
     untried, wanted = len(limits.groups), limits.tried
     for j in range(untried):
         columns[0, j] = limits.groups[j]
-    best, below, above, missing_left = -1.0, 0, 0, False
+    # Not plain numbers: numba would compile what they are handed to once more for these.
+    best, below, above, missing_left = -1.0, int64(0), int64(0), untried < 0
     while wanted > 0 and untried > 0:
         drawn = wanted if wanted < untried else untried
         _draw_columns(columns, untried, drawn, key)
