@@ -9,7 +9,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := xgboost-cpu,lightgbm,neural,experiments,service,cluster,roads,dev
+EXTRAS := xgboost-cpu,lightgbm,neural,bart,experiments,service,cluster,roads,dev
 STAMP := .venv/.installed
 DOCS_STAMP := .venv/.docs-installed
 SITE := docs/_build/html

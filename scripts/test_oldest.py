@@ -2,8 +2,8 @@
 
 python scripts/test_oldest.py [arguments of pytest]
 
-The environment is .venv-oldest, resolved by uv (`--resolution lowest-direct`). Left out: torch, which is tested in one
-exact version, and SUMO, whose files a recorder's tests compare.
+The environment is .venv-oldest, resolved by uv (`--resolution lowest-direct`). torch comes in the one
+version of constraints.txt; left out is SUMO, whose files a recorder's tests compare.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".venv-oldest"
-EXTRAS = ("sklearn", "xgboost-cpu", "lightgbm", "experiments", "evaluation", "service", "cluster", "dev")
+EXTRAS = (
+    "sklearn",
+    "xgboost-cpu",
+    "lightgbm",
+    "bart",
+    "experiments",
+    "evaluation",
+    "service",
+    "cluster",
+    "dev",
+)
 #: Tests that hold for the pinned versions only: exact choices, printed help and numbers, pictures of charts.
 PINNED = (
     "tests/test_golden.py",
@@ -66,6 +76,12 @@ def install(python: Path, stamp: Path) -> None:
     )
     at = ["--python", python]
     subprocess.run([*uv, "install", *at, "--requirements", resolved], check=True)
+    torch = next(
+        line for line in (ROOT / "constraints.txt").read_text().split() if line.startswith("torch==")
+    )
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", torch], check=True
+    )
     subprocess.run([*uv, "install", *at, "--no-deps", "--editable", "."], cwd=ROOT, check=True)
     resolved.replace(stamp)
 

@@ -21,6 +21,10 @@ AGENTS = {
         {"trees": HistogramForest(n_trees=10), "arm_encoding": "one_hot", "prior_rows": 1.0, "linear": False},
     ],
     "BanditForest": [{"n_trees": 10}],
+    "BartTS": [
+        {"n_trees": 5, "draws": 3},
+        {"n_trees": 5, "draws": 3, "burn_in": 0, "categories": "codes", "rebuild": "every 7"},
+    ],
     "EnsembleSampling": [{}, {"members": 3, "rebuild": "every 7"}],
     "EpsilonGreedy": [{}, {"agent": LinUCB(), "epsilon": 0.5}],
     "LinTS": [{}, {"shared": True}],

@@ -2,6 +2,6 @@
 
 from treebandit.registry import exports
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__, __getattr__, __dir__ = exports(__name__)

@@ -1,4 +1,5 @@
 from treebandit.agents.bandit_forest import BanditForest as BanditForest
+from treebandit.agents.bart import BartTS as BartTS
 from treebandit.agents.base import BaseAgent as BaseAgent
 from treebandit.agents.default import Bandit as Bandit
 from treebandit.agents.ensemble_sampling import EnsembleSampling as EnsembleSampling

@@ -27,6 +27,7 @@ _CLASS = "class"
 _PUBLIC: dict[Kind | None, dict[str, str]] = {
     "agent": {
         "agents.bandit_forest": "BanditForest",
+        "agents.bart": "BartTS",
         "agents.default": "Bandit",
         "agents.ensemble_sampling": "EnsembleSampling",
         "agents.linear": "LinTS LinUCB",

@@ -17,6 +17,7 @@ from treebandit import (
     UCB1,
     Bandit,
     BanditForest,
+    BartTS,
     DecisionTreeTrees,
     EnsembleSampling,
     EpsilonGreedy,
@@ -66,13 +67,14 @@ AGENTS = {
     "UCB1-Tuned": lambda **more: UCB1Tuned(**more),
     "UCB1-Normal": lambda **more: UCB1Normal(**more),
     "EnsembleSampling": lambda **more: EnsembleSampling(members=5, **more),
+    "BartTS": lambda **more: BartTS(n_trees=20, draws=5, **more),
     "EpsilonGreedy": lambda **more: EpsilonGreedy(**more),
     "BanditForest": lambda **more: BanditForest(n_trees=20, bin_rows=50, **more),
     "Uniform": lambda **more: Uniform(**more),
 }
 TREES = ("TEUCB", "TETS")
 #: Agents that need an arm's own rows many times over play the table only.
-NOT_ON_ROADS = {"TreeBootstrap-RF", "TreeBootstrap-RF-exact"}
+NOT_ON_ROADS = {"BartTS", "TreeBootstrap-RF", "TreeBootstrap-RF-exact"}
 
 
 def cases():
