@@ -138,6 +138,8 @@ class ArmIndex:
 
     def __init__(self, labels: Indices | None = None) -> None:
         self.labels = np.empty(0, np.intp) if labels is None else np.asarray(labels, np.intp)
+        #: The rows once more, made where they are asked for one by one.
+        self._known: dict[int, int] | None = None
         self._sort()
 
     def __len__(self) -> int:
@@ -170,8 +172,7 @@ class ArmIndex:
         return self.find(arms)
 
     def _sort(self) -> None:
-        #: The rows once more, made where they are asked for one by one.
-        self._known: dict[int, int] | None = None
+        self._known = None
         order = np.argsort(self.labels, kind="stable")
         self._sorted = self.labels[order]
         self._rows = order + 1
