@@ -7,6 +7,7 @@ random = np.random.default_rng(0)
 X = random.normal(size=(700, 4)).astype(np.float32)
 Y = (X[:, 0] > 0) * 1.0
 ARMS = random.integers(0, 3, 700)
+OFFERS = ["coffee", "tea", "water"]
 
 
 def fingerprint(agent):

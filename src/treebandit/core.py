@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -70,6 +70,13 @@ class Candidates:
     def __getitem__(self, rows: Any) -> Candidates:
         """The candidates in `rows` (an index array, a slice or a mask)."""
         return Candidates(self.contexts[rows], None if self.arms is None else self.arms[rows], self.columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Candidates]) -> Candidates:
+        """All candidates of parts with the same columns, one after the other; arms where all parts have some."""
+        arms = [part.arms for part in parts if part.arms is not None]
+        contexts = np.concatenate([part.contexts for part in parts])
+        return cls(contexts, np.concatenate(arms) if len(arms) == len(parts) else None, parts[0].columns)
 
     def __len__(self) -> int:
         return len(self.contexts)
@@ -243,9 +250,14 @@ class AgentExtras(Protocol):
     rebuild_seconds: float
     #: How the agent was run, in a few words; printed below the table of a report.
     note: str
+    #: Whether the arms that it has been offered or taught are whole numbers.
+    numbered_arms: bool
 
     def estimate(self, candidates: Candidates) -> Estimate:
         """What the agent believes of each row."""
+
+    def renew_draws(self) -> None:
+        """Move the random stream on, so that the next draws have nothing to do with the last ones."""
 
 
 class ModelExtras(Protocol):
@@ -273,7 +285,7 @@ class EnvironmentExtras(Protocol):
         """Rows whose rewards the agent is asked to estimate after the last round."""
 
 
-_EXTRAS = {"estimate", "final_candidates"}.union(
+_EXTRAS = {"estimate", "final_candidates", "renew_draws"}.union(
     *(each.__annotations__ for each in (AgentExtras, ModelExtras, EnvironmentExtras))
 )
 

@@ -30,34 +30,6 @@ TreebanditError
 import collections.abc
 from difflib import get_close_matches
 
-__all__ = [
-    "ArmsError",
-    "CheckError",
-    "ChoiceError",
-    "DamagedRecordError",
-    "DataError",
-    "DecideOnlyError",
-    "DescriptionError",
-    "EvidenceError",
-    "InputError",
-    "LogError",
-    "MissingExtraError",
-    "MissingLogError",
-    "NoAnswerError",
-    "NoEstimateError",
-    "NoFeasibleChoiceError",
-    "NotFittedError",
-    "ParameterError",
-    "RoadsError",
-    "RoundError",
-    "SavedFileError",
-    "ServiceError",
-    "ShapeError",
-    "StoreError",
-    "StudyError",
-    "TreebanditError",
-]
-
 
 class TreebanditError(Exception):
     """Anything this package raises on purpose."""
@@ -165,6 +137,10 @@ class StoreError(ServiceError):
 
 class NoAnswerError(ServiceError):
     """The service did not answer in time, or not at all."""
+
+
+#: Every class above.
+__all__ = sorted(name for name, value in globals().items() if isinstance(value, type))
 
 
 def nearest(given: str, known: collections.abc.Iterable[str]) -> str:

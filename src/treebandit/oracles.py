@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from treebandit.core import Floats, Indices, Oracle
+from treebandit.core import Floats, Indices, Oracle, checked_rows
 from treebandit.errors import InputError, MissingExtraError, NoFeasibleChoiceError, ParameterError, ShapeError
 from treebandit.parameters import check_number
-
-__all__ = ["Assignment", "ShortestPath", "TopK", "best_arm"]
 
 #: Pairs of greater scores are scaled down, so that their totals stay finite.
 _LARGEST_SCORE = 1e290
@@ -348,15 +346,7 @@ def _open_rows(rows: ArrayLike, edges: int) -> Indices:
         given = np.flatnonzero(given)
     if not given.size:
         raise NoFeasibleChoiceError(f"none of the {edges} edges is open; open at least one")
-    if given.dtype.kind not in "iu":
-        raise InputError(f"rows of type {given.dtype}; give edge numbers or a mask")
-    if given.min() < 0 or given.max() >= edges:
-        wrong = given[(given < 0) | (given >= edges)][0]
-        raise InputError(f"rows hold {wrong}; edge numbers go from 0 to {edges - 1}")
-    found, counts = np.unique(given, return_counts=True)
-    if len(found) < len(given):
-        raise InputError(f"rows hold {found[counts.argmax()]} {counts.max()} times; give each edge once")
-    return given.astype(np.intp)
+    return checked_rows(given, edges, what="the open edges are").copy()
 
 
 def _check_random(random: np.random.Generator | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import reprlib
 import sys
 import types
@@ -35,24 +36,18 @@ def check_number(
     if value is None and optional:
         return
     number = plain_number(value)
-    kinds = int if whole else (int, float)
-    possible = isinstance(number, kinds) and not isinstance(number, bool)
-    if (
-        possible
-        and abs(number) < float("inf")
-        and not (
-            (least is not None and number < least)
-            or (above is not None and number <= above)
-            or (most is not None and number > most)
-            or (below is not None and number >= below)
+    bounds = [
+        (word, holds, limit)
+        for word, holds, limit in (
+            *(("at least", operator.ge, least), ("above", operator.gt, above)),
+            *(("at most", operator.le, most), ("below", operator.lt, below)),
         )
-    ):
-        return
-    limits = [
-        f"{word} {limit:g}"
-        for word, limit in (("at least", least), ("above", above), ("at most", most), ("below", below))
         if limit is not None
     ]
+    possible = isinstance(number, int if whole else (int, float)) and not isinstance(number, bool)
+    if possible and abs(number) < float("inf") and all(holds(number, limit) for _, holds, limit in bounds):
+        return
+    limits = [f"{word} {limit:g}" for word, _, limit in bounds]
     expected = f"a {'whole' if whole else 'finite'} number"
     if limits:
         expected += f" {'' if limits[0].startswith('above') else 'of '}{' and '.join(limits)}"
@@ -94,7 +89,7 @@ def plain_number(value: Any) -> Any:
     return value
 
 
-def check_fields(thing: Any, *, name: str | None = None) -> dict[str, Any]:
+def check_fields(thing: Any) -> dict[str, Any]:
     """Raise unless every field of a dataclass of this package that declares plain values has such a value.
 
     What fits, but comes as a number of numpy, is given back as one of Python: {field: plain number}. Fields that a
@@ -106,7 +101,7 @@ def check_fields(thing: Any, *, name: str | None = None) -> dict[str, Any]:
         value = plain_number(given)
         if not fits(value, hint):
             raise ParameterError(
-                f"{name or type(thing).__name__}.{field} is {reprlib.repr(given)}; give {in_words(hint)}"
+                f"{type(thing).__name__}.{field} is {reprlib.repr(given)}; give {in_words(hint)}"
             )
         if value is not given:
             plain_numbers[field] = value

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
-import reprlib
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from reprlib import repr as _short
 from typing import Any, Literal, get_args, get_type_hints
 
 from treebandit.errors import DescriptionError, nearest
@@ -319,7 +319,3 @@ def _by_name(classes: Classes) -> dict[str, Callable[..., Any]]:
 
 def _last(name: str) -> str:
     return name.rpartition(":")[2].rpartition(".")[2]
-
-
-def _short(value: Any) -> str:
-    return reprlib.repr(value)

@@ -8,7 +8,17 @@ import pytest
 from every import EVERY
 from scipy import stats
 
-from treebandit import Assignment, BaseAgent, ShortestPath, TopK, Uniform, best_arm
+from treebandit import (
+    Assignment,
+    BaseAgent,
+    Candidates,
+    Columns,
+    LinUCB,
+    ShortestPath,
+    TopK,
+    Uniform,
+    best_arm,
+)
 from treebandit.errors import InputError, NoFeasibleChoiceError
 from treebandit.policies.floor import ScoreDraws, choices
 
@@ -265,3 +275,25 @@ def test_scores_that_are_no_numbers_are_refused():
             drawn_from([[1.0, 2.0, 3.0], [0.0, np.nan, 1.0]], oracle)
         with pytest.raises(NoFeasibleChoiceError):
             drawn_from([[1.0, 2.0, 3.0], [-np.inf, -np.inf, -np.inf]], oracle)
+
+
+def test_probabilities_are_told_by_other_draws_once_these_are_renewed():
+    agent = unsure("TETS-leaves")
+    clock, told = agent.clock, [agent.probabilities(X[0], arms=OFFERED) for _ in range(2)]
+    agent.renew_draws()
+    after = agent.probabilities(X[0], arms=OFFERED)
+    assert np.array_equal(*told)
+    assert not np.array_equal(told[0], after)
+    assert np.allclose(told[0], after, atol=0.3)
+    assert agent.clock == clock
+
+
+def test_an_agent_tells_whether_its_arms_are_numbers():
+    named, numbered, without, given = (LinUCB(seed=0) for _ in range(4))
+    assert not named.numbered_arms
+    named.choose([1.0], arms=["a", "b"])
+    numbered.learn([[1.0]], [0.5], arms=[3])
+    without.learn([[1.0]], [0.5])
+    given.score(Candidates(np.ones((2, 1), np.float32), np.arange(2), Columns.numeric(1)))
+    agents = named, numbered, without, given
+    assert [agent.numbered_arms for agent in agents] == [False, True, False, True]

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,21 @@ class Browser:
         text, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(text)
         return message
+
+
+def open_page(browser: Browser, page: Path) -> None:
+    """Open a page anew, and wait until its charts are drawn."""
+    browser.events.clear()
+    browser.open(page)
+    browser.wait_for("document.body?.dataset.drawn")
+
+
+class Loads(HTMLParser):
+    """Everything that a page loads from elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        self.found += [value for name, value in attributes if name in ("src", "href") and value != "data:,"]

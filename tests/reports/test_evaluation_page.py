@@ -4,8 +4,7 @@ import json
 import re
 
 import pytest
-from reports.browser import Browser, find_browser
-from reports.test_page import Loads
+from reports.browser import Loads, open_page
 
 from treebandit.evaluation import DecisionLog, evaluate, shop_log
 from treebandit.reports import write_evaluation_page
@@ -24,21 +23,6 @@ def page(tmp_path_factory):
     )
     assert [policy.refusal is None for policy in found.policies] == [True, True, True, True]
     return write_evaluation_page(found, tmp_path_factory.mktemp("page") / "evaluation.html")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find_browser()
-    if program is None:
-        pytest.skip("no chromium on this machine: the page was not tried in a browser")
-    with Browser(program, tmp_path_factory.mktemp("browser") / "profile") as opened:
-        yield opened
-
-
-def open_page(browser, page):
-    browser.events.clear()
-    browser.open(page)
-    browser.wait_for("document.body?.dataset.drawn")
 
 
 def test_the_page_asks_nobody(page):

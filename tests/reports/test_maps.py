@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import polars as pl
 import pytest
-from reports.browser import Browser, find_browser
+from reports.browser import open_page
 from reports.driven import drive
 
 from treebandit.reports.charts import Style
@@ -110,29 +110,24 @@ def test_a_page_without_a_road_network_says_so(folder, tmp_path, monkeypatch):
     assert 'data-owner="' not in text
 
 
-def test_pointing_at_an_edge_describes_it_and_a_hidden_agent_has_no_map(folder, tmp_path):
-    program = find_browser()
-    if program is None:
-        pytest.skip("no chromium on this machine: the maps were not tried in a browser")
+def test_pointing_at_an_edge_describes_it_and_a_hidden_agent_has_no_map(folder, tmp_path, browser):
     page = write_page(folder, tmp_path / "report.html")
     assert page.stat().st_size < 2_000_000
-    with Browser(program, tmp_path / "profile") as browser:
-        browser.open(page)
-        browser.wait_for("document.body?.dataset.drawn")
-        strokes = "document.querySelectorAll('#map-small-town-1 .mark-rule line')"
-        browser.evaluate(f"{strokes}[0].scrollIntoView({{block: 'center'}})")
-        where = "(r => [r.x + r.width / 2, r.y + r.height / 2])"
-        x, y = browser.evaluate(f"{where}([...{strokes}].at(-1).getBoundingClientRect())")
-        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-        shown = "document.querySelector('#vg-tooltip-element.visible')"
-        browser.wait_for(f"{shown} !== null")
-        text = browser.evaluate(f"{shown}.textContent")
-        for word in ("edge", "km/h", "times driven", "expected seconds at 8 h", "estimated seconds"):
-            assert word in text
-        browser.click('.legend button[data-agent="Uniform"]')
-        browser.wait_for("document.querySelector('[data-owner=Uniform]').hidden")
-        assert not browser.evaluate("document.querySelector('[data-owner=LinUCB]').hidden")
-        assert browser.complaints() == []
+    open_page(browser, page)
+    strokes = "document.querySelectorAll('#map-small-town-1 .mark-rule line')"
+    browser.evaluate(f"{strokes}[0].scrollIntoView({{block: 'center'}})")
+    where = "(r => [r.x + r.width / 2, r.y + r.height / 2])"
+    x, y = browser.evaluate(f"{where}([...{strokes}].at(-1).getBoundingClientRect())")
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    shown = "document.querySelector('#vg-tooltip-element.visible')"
+    browser.wait_for(f"{shown} !== null")
+    text = browser.evaluate(f"{shown}.textContent")
+    for word in ("edge", "km/h", "times driven", "expected seconds at 8 h", "estimated seconds"):
+        assert word in text
+    browser.click('.legend button[data-agent="Uniform"]')
+    browser.wait_for("document.querySelector('[data-owner=Uniform]').hidden")
+    assert not browser.evaluate("document.querySelector('[data-owner=LinUCB]').hidden")
+    assert browser.complaints() == []
 
 
 def test_one_run_is_drawn_of_the_papers_agents_alone(town):

@@ -1,11 +1,10 @@
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import polars as pl
 import pytest
 from numpy import zeros
-from reports.browser import Browser, find_browser
+from reports.browser import Loads, open_page
 from reports.invented import make_record, plan_row, spec_of, write_paper_like, write_varied
 
 from treebandit.experiments.records import merge_plan, write_record
@@ -13,17 +12,6 @@ from treebandit.reports.page import write_page
 from treebandit.reports.summary import read_results
 
 AGENTS = ["TEUCB-XGBoost", "TETS-RF", "NeuralUCB", "LinUCB"]
-
-
-class Loads(HTMLParser):
-    """Everything that a page loads from elsewhere."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def handle_starttag(self, tag, attributes):
-        self.found += [value for name, value in attributes if name in ("src", "href") and value != "data:,"]
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +22,6 @@ def page(tmp_path_factory):
     write_varied(folder / "records", "exploration", [0, 0.1, 1, 100], agents=AGENTS[:2])
     write_varied(folder / "records", "coding", ["codes", "one-hot"], agents=AGENTS[:2])
     return write_page(folder / "records", folder / "report.html")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find_browser()
-    if program is None:
-        pytest.skip("no chromium on this machine: the page was not tried in a browser")
-    with Browser(program, tmp_path_factory.mktemp("browser") / "profile") as opened:
-        yield opened
-
-
-def open_page(browser, page):
-    browser.events.clear()
-    browser.open(page)
-    browser.wait_for("document.body?.dataset.drawn")
 
 
 def test_page_shows_the_study_and_loads_nothing(page):

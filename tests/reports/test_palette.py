@@ -1,7 +1,7 @@
 import numpy as np
 
 from treebandit.reports.palette import LOOKS, SPARE, in_order, looks
-from treebandit.reports.paper import paper_agents
+from treebandit.reports.paper import paper_table
 
 
 def lab(colour):
@@ -14,7 +14,7 @@ def lab(colour):
 
 
 def test_looks_are_fixed_and_different():
-    agents = [*paper_agents(), "treebandit", "Uniform"]
+    agents = [*paper_table()["agent"].unique(maintain_order=True), "treebandit", "Uniform"]
     drawn = looks(agents)
     assert len({look.colour for look in drawn.values()}) == len(agents)
     solid = {agent for agent in agents if not drawn[agent].dashes}

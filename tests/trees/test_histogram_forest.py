@@ -9,7 +9,7 @@ from trees.library import tables
 from treebandit.errors import ParameterError
 from treebandit.trees import HistogramForest, LeafStatistics, RandomForestTrees
 from treebandit.trees.bins import Bins
-from treebandit.trees.forest import GroupedTreeLearner, TreeLearner
+from treebandit.trees.forest import SteppedTreeLearner, TreeLearner
 from treebandit.trees.grower import NODE, Limits, Sample, grow_tree, means, most_nodes, workspace
 
 NO_ROW = np.empty(0, np.uint8)
@@ -230,9 +230,9 @@ def test_where_every_column_is_masked_a_tree_is_its_root():
 
 
 def test_learners_that_take_groups_say_so():
-    assert isinstance(HistogramForest(), GroupedTreeLearner)
+    assert isinstance(HistogramForest(), SteppedTreeLearner)
     assert isinstance(HistogramForest(), TreeLearner)
-    assert not isinstance(RandomForestTrees(), GroupedTreeLearner)
+    assert not isinstance(RandomForestTrees(), SteppedTreeLearner)
 
 
 def test_a_share_of_features_and_of_rows_makes_trees_differ():

@@ -80,6 +80,11 @@ class BaseAgent:
         """Wall seconds spent rebuilding models so far."""
         return 0.0
 
+    @property
+    def numbered_arms(self) -> bool:
+        """Whether the arms that it has been offered or taught are whole numbers; False before the first."""
+        return bool(self._inputs.with_arms) and not self._inputs.labels.named
+
     def choose(self, contexts: Any, arms: Any = None, *, oracle: Oracle = best_arm) -> Indices:
         """The rows to play.
 
@@ -124,13 +129,7 @@ class BaseAgent:
             return self._decide(offer.candidates, inputs, partial(self._decision, settings, offer))
 
     def decide_many(
-        self,
-        contexts: Any,
-        arms: Any = None,
-        *,
-        draws: int = 100,
-        floor: float = 0.01,
-        ids: Any = None,
+        self, contexts: Any, arms: Any = None, *, draws: int = 100, floor: float = 0.01, ids: Any = None
     ) -> list[Decision]:
         """As many decisions as contexts have rows, each over all `arms`; all of them are made, or none.
 
@@ -166,6 +165,13 @@ class BaseAgent:
             candidates, inputs = self._inputs.enter(contexts, arms)
             settings.check_size(len(candidates))
             return self._decide(candidates, inputs, partial(self._marginals, settings), undone=True)
+
+    def renew_draws(self) -> None:
+        """Move the random stream on: `probabilities`, which puts it back, then tells by draws of its own."""
+        with self._lock:
+            self._finish()
+            seed = int(self._random.integers(2**63))
+            self._random.bit_generator.state = np.random.PCG64(seed).state
 
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
@@ -226,11 +232,7 @@ class BaseAgent:
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        classes: Iterable[type] = (),
-        max_bytes: int = saving.MAX_BYTES,
+        cls, path: str | os.PathLike[str], *, classes: Iterable[type] = (), max_bytes: int = saving.MAX_BYTES
     ) -> Self:
         """The agent that `save` wrote; it goes on exactly as the saved one would have.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from treebandit.checks import safety
-from treebandit.checks.contracts import Subject, check_description, run, same, subject
+from treebandit.checks.contracts import Subject, check_description, differing, run, same, subject
 from treebandit.checks.play import ARMS, FEATURES, Problem, accepts_arms, estimated, experienced, play, scored
 from treebandit.core import Agent, Candidates, Columns
 
@@ -39,10 +39,8 @@ def _check_scores(examined: Subject[Agent]) -> None:
         before = candidates.contexts.copy()
         scored(examined, agent, candidates)
         agent.learn(candidates[:1], problem.rewards(candidates[:1]))
-        kept = same(before, candidates.contexts)
-        examined.require(
-            kept, "an agent leaves the contexts it is given as they are", "it has written into them"
-        )
+        contract = "an agent leaves the contexts it is given as they are"
+        examined.require(same(before, candidates.contexts), contract, "it has written into them")
 
 
 def _check_score_learns_nothing(examined: Subject[Agent]) -> None:
@@ -62,13 +60,10 @@ def _check_score_learns_nothing(examined: Subject[Agent]) -> None:
 
 def _check_seed(examined: Subject[Agent]) -> None:
     with_arms = accepts_arms(examined)
-    plays = [
-        play(examined, examined.make(), Problem(1, with_arms=with_arms), examined.size) for _ in range(2)
-    ]
-    differing = [t for t, (a, b) in enumerate(zip(*plays, strict=True), 1) if not same(a, b)]
-    examined.require(
-        not differing, "the same seed gives the same choices", f"scores differ from round {differing[:1]} on"
-    )
+    problems = (Problem(1, with_arms=with_arms) for _ in range(2))
+    differs = differing(*(play(examined, examined.make(), problem, examined.size) for problem in problems))
+    contract = "the same seed gives the same choices"
+    examined.require(not differs, contract, f"scores differ from round {differs} on")
 
 
 def _check_late_rewards(examined: Subject[Agent]) -> None:
@@ -83,9 +78,7 @@ def _check_late_rewards(examined: Subject[Agent]) -> None:
         for _ in range(examined.size // 2):
             candidates = problem.candidates()
             waiting.append(candidates[[int(scored(examined, agent, candidates).argmax())]])
-        contexts = np.concatenate([rows.contexts for rows in waiting[::-1]])
-        arms = [rows.arms for rows in waiting[::-1] if rows.arms is not None]
-        batch = Candidates(contexts, np.concatenate(arms) if arms else None, waiting[0].columns)
+        batch = Candidates.joined(waiting[::-1])
         agent.learn(batch, problem.rewards(batch))
     play(examined, agent, problem, 3)
 
@@ -114,12 +107,9 @@ def _check_reward_units(examined: Subject[Agent]) -> None:
     for scale in (1.0, 2.0**12, 2.0**-20):
         scores = play(examined, examined.make(), Problem(17, with_arms=with_arms), examined.size, scale=scale)
         choices.append([int(row.argmax()) for row in scores])
-        differing = [t for t, (a, b) in enumerate(zip(choices[0], choices[-1], strict=True), 1) if a != b]
-        examined.require(
-            not differing,
-            "choices do not depend on the unit of rewards",
-            f"with rewards times {scale:g} they differ from round {differing[:1]} on",
-        )
+        differs = differing(choices[0], choices[-1])
+        seen = f"with rewards times {scale:g} they differ from round {differs} on"
+        examined.require(not differs, "choices do not depend on the unit of rewards", seen)
 
 
 def _check_arm_names(examined: Subject[Agent]) -> None:
@@ -136,12 +126,9 @@ def _check_arm_names(examined: Subject[Agent]) -> None:
             row = candidates[[chosen[-1]]]
             agent.learn(row.contexts, problem.rewards(row), arms=[labels[chosen[-1]]])
         choices.append(chosen)
-    differing = [t for t, (a, b) in enumerate(zip(*choices, strict=True), 1) if a != b]
-    examined.require(
-        not differing,
-        "arms with names are counted like arms with numbers",
-        f"choices differ from round {differing[:1]} on",
-    )
+    differs = differing(*choices)
+    contract = "arms with names are counted like arms with numbers"
+    examined.require(not differs, contract, f"choices differ from round {differs} on")
 
 
 def _check_missing_values(examined: Subject[Agent]) -> None:

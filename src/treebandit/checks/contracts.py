@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -57,7 +57,8 @@ def subject(given: Any, *, method: str, size: int) -> Subject[Any]:
     first = given() if is_factory else given
     if not hasattr(first, method):
         raise ParameterError(f"{given!r} returns a {type(first).__name__} without a method {method}")
-    if _has_seed(first):
+    fields = dataclasses.fields(first) if dataclasses.is_dataclass(first) else ()
+    if any(field.name == "seed" and field.init for field in fields):
         changes = {"seed": SEED} if first.seed is None else {}
         make = lambda: dataclasses.replace(first, **changes)  # noqa: E731
     else:
@@ -117,7 +118,6 @@ def same(first: Any, second: Any) -> bool:
     return one.shape == other.shape and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
-def _has_seed(thing: Any) -> bool:
-    return dataclasses.is_dataclass(thing) and any(
-        f.name == "seed" and f.init for f in dataclasses.fields(thing)
-    )
+def differing(first: Sequence[Any], second: Sequence[Any]) -> list[int]:
+    """The first round, counted from 1, in which two plays are not the same; nothing where they all are."""
+    return [t for t, (a, b) in enumerate(zip(first, second, strict=True), 1) if not same(a, b)][:1]

@@ -36,9 +36,8 @@ class Problem:
         """A noisy number for each chosen row."""
         arms = np.zeros(len(chosen)) if chosen.arms is None else chosen.arms
         means = np.where(chosen.contexts[:, 0] > 0, 1.0, 0.2 * (arms % 3))
-        return np.asarray(means + 0.3 * self._random.standard_normal(len(chosen)), np.float32).astype(
-            np.float64
-        )
+        noisy = means + 0.3 * self._random.standard_normal(len(chosen))
+        return noisy.astype(np.float32).astype(np.float64)
 
 
 def accepts_arms(examined: Subject[Agent]) -> bool:

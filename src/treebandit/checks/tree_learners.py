@@ -32,8 +32,8 @@ def check_tree_learner(
     run(_CONTRACTS, subject(learner, method="fit", size=rows), skip)
 
 
-def _data(n: int, seed: int = 0) -> tuple[Features, Floats]:
-    random = np.random.default_rng(seed)
+def _data(n: int) -> tuple[Features, Floats]:
+    random = np.random.default_rng(0)
     features = random.uniform(-1.0, 1.0, (n, _FEATURES)).astype(np.float32)
     targets = np.where(features[:, 0] > 0.1, 2.0, -1.0) + 0.1 * random.standard_normal(n)
     return features, targets
@@ -122,22 +122,9 @@ def _check_counts(examined: Subject[TreeLearner]) -> None:
     features, targets = _data(examined.size)
     forest = _fit(examined, features, targets)
     leaves = forest.find_leaves(features)
-    few = [
-        (n, leaf)
-        for n, column in enumerate(leaves.T)
-        for leaf, c in zip(*_counted(column), strict=True)
-        if c < 2
-    ]
-    examined.require(
-        not few,
-        "at least two training rows reach a leaf",
-        f"one row alone reaches a leaf of tree {few and few[0][0]}",
-    )
-
-
-def _counted(column: np.ndarray[tuple[int], np.dtype[np.int32]]) -> tuple[list[int], list[int]]:
-    found, counts = np.unique(column, return_counts=True)
-    return found.tolist(), counts.tolist()
+    few = [tree for tree, ends in enumerate(leaves.T) if np.unique(ends, return_counts=True)[1].min() < 2]
+    contract = "at least two training rows reach a leaf"
+    examined.require(not few, contract, f"one row alone reaches a leaf of tree {few and few[0]}")
 
 
 def _check_statistics(examined: Subject[TreeLearner]) -> None:
@@ -147,8 +134,8 @@ def _check_statistics(examined: Subject[TreeLearner]) -> None:
     estimate = LeafStatistics.measure(forest, features, targets, output="average").estimate(features)
     expected = _slow_estimate(forest, features, targets)
     scale = float(np.var(targets)) + 1.0
-    for name, seen, wanted in zip(("mean", "variance", "count"), _parts(estimate), expected, strict=True):
-        off = float(np.abs(seen - wanted)[~np.isnan(wanted)].max(initial=0.0)) / scale
+    for name, wanted in zip(("mean", "variance", "count"), expected, strict=True):
+        off = float(np.abs(getattr(estimate, name) - wanted)[~np.isnan(wanted)].max(initial=0.0)) / scale
         examined.require(off < 1e-9, f"the {name} rests on the leaves' own rows", f"it is off by {off:.3g}")
     plain = LeafStatistics.measure(forest, features, targets).estimate(features).mean
     examined.require(
@@ -156,10 +143,6 @@ def _check_statistics(examined: Subject[TreeLearner]) -> None:
         "with the library's leaf outputs the mean is the forest's prediction",
         f"they differ by up to {np.abs(plain - forest.predict(features)).max():.3g}",
     )
-
-
-def _parts(estimate: object) -> list[Floats]:
-    return [getattr(estimate, name) for name in ("mean", "variance", "count")]
 
 
 def _slow_estimate(forest: Forest, features: Features, targets: Floats) -> list[Floats]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treebandit.cli.output import writable_file
+from treebandit.cli.output import Page, writable_file
 from treebandit.errors import ParameterError
 
 
@@ -57,9 +57,7 @@ def evaluate(
         bool, typer.Option("--anyway", help="Show numbers without enough evidence, too.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the page: one file, works offline.")
-    ] = None,
+    html: Page = None,
 ) -> None:
     """Estimate what policies would have earned on a decision log.
 
@@ -68,6 +66,7 @@ def evaluate(
     """
     page = None if html is None else writable_file(html, "--html")
     from treebandit import evaluation as package
+    from treebandit import reports
     from treebandit.evaluation.opening import FORMATS
 
     if form is not None and form not in FORMATS:
@@ -86,12 +85,8 @@ def evaluate(
     else:
         from rich.console import Console
 
-        from treebandit import reports
-
         reports.print_evaluation(found, Console())
     if page is not None:
-        from treebandit import reports
-
         typer.echo(f"page: {reports.write_evaluation_page(found, page)}", err=json)
     if all(each.refusal is not None for each in found.policies) and not anyway:
         raise typer.Exit(3)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from treebandit.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+#: The option --html of commands that write a page.
+Page = Annotated[str | None, typer.Option(metavar="FILE", help="Write the page: one file, works offline.")]
 
 
 def writable_folder(path: str, option: str) -> Path:
@@ -19,9 +24,8 @@ def writable_folder(path: str, option: str) -> Path:
         there = next((place for place in (folder, *folder.absolute().parents) if place.exists()), folder)
         if path.strip() and there.is_dir() and os.access(there, os.W_OK | os.X_OK):
             return folder
-        reason = (
-            f"{there} is no folder" if there.exists() and not there.is_dir() else "it cannot be written to"
-        )
+        is_file = there.exists() and not there.is_dir()
+        reason = f"{there} is no folder" if is_file else "it cannot be written to"
     except OSError as error:
         reason = f"{error.strerror}"
     raise InputError(f"{option} is {path!r}, which cannot be used ({reason}); give a folder to write into")

@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from treebandit.cli.output import writable_file, writable_folder
+from treebandit.cli.output import Page, writable_file, writable_folder
 
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `treebandit run` wrote.")],
     json: Annotated[bool, typer.Option("--json", help="One object per agent and environment.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="The table in Markdown.")] = False,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the page: one file, works offline.")
-    ] = None,
+    html: Page = None,
     figures: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Write the figures as SVG and PNG.")
     ] = None,

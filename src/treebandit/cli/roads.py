@@ -13,32 +13,27 @@ from treebandit.cli.output import writable_folder
 
 app = typer.Typer(help="Road networks for navigation.", no_args_is_help=True)
 
+Into = Annotated[str, typer.Option(metavar="FOLDER", help="Where the road network goes; a new folder.")]
+PerHour = Annotated[int, typer.Option(min=1, help="Traversals kept per edge and hour of the day.")]
+Seed = Annotated[int, typer.Option(help="Seed of the simulation and of what is kept.")]
+
 
 @app.command()
 def record(
     scenario: Annotated[Path, typer.Option(metavar="FILE", help="A SUMO scenario, .sumocfg.")],
-    into: Annotated[str, typer.Option(metavar="FOLDER", help="Where the road network goes; a new folder.")],
+    into: Into,
     meso: Annotated[bool, typer.Option("--meso", help="Simulate queues, not single cars: faster.")] = False,
     leave_out: Annotated[
         list[str] | None, typer.Option(metavar="TYPE", help="Vehicle type to leave out; repeatable. [bus]")
     ] = None,
-    per_hour: Annotated[int, typer.Option(min=1, help="Traversals kept per edge and hour of the day.")] = 13,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation and of what is kept.")] = 0,
+    per_hour: PerHour = 13,
+    seed: Seed = 0,
 ) -> None:
     """Simulate a day of traffic with SUMO and keep the network with a sample of traversals of its edges."""
     from treebandit.datasets.sumo import record_roads
 
-    _recorded(
-        into,
-        partial(
-            record_roads,
-            scenario,
-            mesoscopic=meso,
-            leave_out=leave_out or ("bus",),
-            per_hour=per_hour,
-            seed=seed,
-        ),
-    )
+    simulate = partial(record_roads, scenario, mesoscopic=meso, leave_out=leave_out or ("bus",))
+    _recorded(into, partial(simulate, per_hour=per_hour, seed=seed))
 
 
 @app.command()
@@ -46,10 +41,10 @@ def lust(
     checkout: Annotated[
         Path, typer.Argument(metavar="DIR", help="A full clone of github.com/lcodeca/LuSTScenario.")
     ],
-    into: Annotated[str, typer.Option(metavar="FOLDER", help="Where the road network goes; a new folder.")],
+    into: Into,
     micro: Annotated[bool, typer.Option("--micro", help="Simulate single cars: hours, not minutes.")] = False,
-    per_hour: Annotated[int, typer.Option(min=1, help="Traversals kept per edge and hour of the day.")] = 13,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation and of what is kept.")] = 0,
+    per_hour: PerHour = 13,
+    seed: Seed = 0,
 ) -> None:
     """Record the roads of Luxembourg from the LuST scenario, with the settings of the studies here."""
     from treebandit.datasets.lust import record_lust

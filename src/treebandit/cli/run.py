@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,22 +75,13 @@ def run(
     folder = writable_folder(into, "--into")
     if cluster is not None and not cluster.strip():
         raise InputError(f"--cluster is {cluster!r}; give the address of a Dask scheduler: tcp://host:8786")
-    chosen = load_study(study, roads=roads).select(
-        seeds=seeds,
-        rounds=rounds,
-        agents=tuple(only_agent or ()),
-        environments=tuple(only_environment or ()),
-    )
+    agents, environments = tuple(only_agent or ()), tuple(only_environment or ())
+    asked = load_study(study, roads=roads)
+    chosen = asked.select(seeds=seeds, rounds=rounds, agents=agents, environments=environments)
     specs = _pick(chosen, only_run or [])
     if played is not None:
         specs = _unplayed(specs, played)
-    given = {
-        "--seeds": seeds,
-        "--rounds": rounds,
-        "--roads": roads,
-        "--cluster": cluster,
-        "--played": played,
-    }
+    given = {"--seeds": seeds, "--rounds": rounds, "--roads": roads, "--cluster": cluster, "--played": played}
     options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
     command = ["treebandit", "run", study, "--into", into, *options, *(["--again"] if again else [])]
     console = Console()
@@ -170,11 +162,7 @@ def _name(spec: RunSpec) -> str:
 
 def _time_left(left: TimeLeft) -> str:
     seconds = left.seconds()
-    if seconds is None:
-        return ""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d} left" if hours else f"{minutes}:{seconds:02d} left"
+    return "" if seconds is None else f"{timedelta(seconds=round(seconds))} left"
 
 
 def _cores() -> int:

@@ -111,7 +111,7 @@ def load(name: str) -> LabelledTable:
     return _load(name) if isinstance(name, str) else read(find(name))
 
 
-@lru_cache(maxsize=len(CATALOGUE))
+@lru_cache(maxsize=len(CATALOGUE) + len(GENERATED))
 def _load(name: str) -> LabelledTable:
     return generate(name) if name in GENERATED else read(find(name))
 

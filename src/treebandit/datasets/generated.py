@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 
@@ -63,7 +62,6 @@ GENERATED: dict[str, Callable[[np.random.Generator], LabelledTable]] = {
 }
 
 
-@lru_cache(maxsize=len(GENERATED))
 def generate(name: str) -> LabelledTable:
     """The generated table of this name, the same each time."""
     return GENERATED[name](np.random.default_rng(_SEED))

@@ -24,16 +24,6 @@ from treebandit.parameters import check_number, check_seed
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "RoadNetwork",
-    "random_pairs",
-    "read_roads",
-    "roads_checksum",
-    "roads_folder",
-    "strongly_connected",
-    "write_roads",
-]
-
 #: Names the folder of the road network to use where none is given.
 VARIABLE = "TREEBANDIT_ROADS"
 #: The road network that comes with the package.
@@ -202,7 +192,9 @@ def strongly_connected(starts: Indices, ends: Indices, n_nodes: int) -> NDArray[
         from scipy.sparse.csgraph import connected_components
     except ImportError:
         raise MissingExtraError("scipy", "sklearn") from None
-    graph = coo_array((np.ones(len(starts)), (starts, ends)), shape=(n_nodes, n_nodes)).tocsr()
+    # Older versions of scipy take 32-bit indices only.
+    places = starts.astype(np.int32), ends.astype(np.int32)
+    graph = coo_array((np.ones(len(starts)), places), shape=(n_nodes, n_nodes)).tocsr()
     _, part = connected_components(graph, directed=True, connection="strong")
     inside: NDArray[np.bool_] = part == np.bincount(part).argmax()
     return inside
@@ -261,11 +253,8 @@ def _check_network(network: RoadNetwork) -> None:
     for name, shape in shapes.items():
         found = getattr(network, name)
         if not isinstance(found, np.ndarray) or found.dtype.kind not in "iuf" or found.shape != shape:
-            kind = (
-                f"{found.dtype} of shape {found.shape}"
-                if isinstance(found, np.ndarray)
-                else type(found).__name__
-            )
+            array = isinstance(found, np.ndarray)
+            kind = f"{found.dtype} of shape {found.shape}" if array else type(found).__name__
             raise RoadsError(f"{name} is {kind}; {n} nodes and {m} edges need an array of numbers, {shape}")
     if len(network.road_types) != m:
         raise RoadsError(f"{len(network.road_types)} road types for {m} edges; give one each")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,8 +25,6 @@ import numpy as np
 from treebandit.datasets.roads import refuse_existing, strongly_connected, write_roads
 from treebandit.errors import MissingExtraError, ParameterError, RoadsError
 from treebandit.parameters import check_number
-
-__all__ = ["read_traversals", "record_roads"]
 
 #: What is going on, and how far it has come: seconds simulated, or vehicles read.
 Progress = Callable[[str, float], None]
@@ -53,7 +52,8 @@ def record_roads(
     options: further options for `sumo`, such as ("--end", "3600"); `leave_out`: vehicle types not recorded.
     At most `per_hour` traversals of an edge are kept in each hour of the day, a uniform sample of them.
     """
-    config, folder, tell = _path("scenario", scenario), _path("into", into), progress or _say_nothing
+    config, folder = _path("scenario", scenario), _path("into", into)
+    tell: Progress = progress or (lambda _what, _how_far: None)
     check_number("per_hour", per_hour, least=1, whole=True)
     check_number("seed", seed, least=0, most=2**31 - 1, whole=True)
     for name, words in (("options", options), ("leave_out", leave_out)):
@@ -127,9 +127,9 @@ class _Sample:
     def __init__(self, edges: Sequence[str], per_hour: int, random: np.random.Generator) -> None:
         self._number = {edge: i for i, edge in enumerate(edges)}
         self._per_hour, self._random = per_hour, random
-        self._inner: dict[tuple[int, int], list[tuple[float, float]]] = {}
-        self._outer: dict[tuple[int, int], list[tuple[float, float]]] = {}
-        self._seen: dict[tuple[int, int, bool], int] = {}
+        #: Of each edge, hour and whether they are at an end of a trip: traversals kept, and how many were seen.
+        self._kept: defaultdict[tuple[int, int, bool], list[tuple[float, float]]] = defaultdict(list)
+        self._seen: Counter[tuple[int, int, bool]] = Counter()
         self.counts = np.zeros(len(edges), dtype=np.int64)
 
     def add(self, edge: str, entry: float, seconds: float, at_end: bool) -> None:
@@ -137,22 +137,19 @@ class _Sample:
         if number is None:
             return
         time = entry % DAY
-        hour = int(time // 3600)
+        key = number, int(time // 3600), at_end
         self.counts[number] += not at_end
-        seen = self._seen[number, hour, at_end] = self._seen.get((number, hour, at_end), 0) + 1
-        kept = (self._outer if at_end else self._inner).setdefault((number, hour), [])
+        self._seen[key] += 1
+        kept = self._kept[key]
         if len(kept) < self._per_hour:
             kept.append((time, seconds))
-        elif (place := int(self._random.integers(seen))) < self._per_hour:
+        elif (place := int(self._random.integers(self._seen[key]))) < self._per_hour:
             kept[place] = (time, seconds)
 
     def rows(self) -> list[tuple[int, float, float]]:
         """All that is kept, by edge and time; first and last edges of trips only where others are few."""
-        kept = [(edge, *row) for (edge, _), rows in self._inner.items() for row in rows]
-        kept += [
-            (edge, *row) for (edge, _), rows in self._outer.items() if self.counts[edge] < FEW for row in rows
-        ]
-        return sorted(kept)
+        used = (item for item in self._kept.items() if not item[0][2] or self.counts[item[0][0]] < FEW)
+        return sorted((edge, *row) for (edge, _, _), rows in used for row in rows)
 
 
 def _net_file(config: Path) -> Path:
@@ -204,16 +201,16 @@ def _step_times(output: IO[str] | None) -> Iterator[float]:
                 yield float(part.split()[0])
 
 
-def find_sumo(program: str = "sumo") -> Path:
+def find_sumo() -> Path:
     """The SUMO program: of the `eclipse-sumo` package, of SUMO_HOME, or on the path."""
     homes = [os.environ.get("SUMO_HOME")]
     if find_spec("sumo") is not None:
         homes.insert(0, import_module("sumo").SUMO_HOME)
     for home in filter(None, homes):
-        found = Path(home) / "bin" / (f"{program}.exe" if sys.platform == "win32" else program)
+        found = Path(home) / "bin" / ("sumo.exe" if sys.platform == "win32" else "sumo")
         if found.is_file():
             return found
-    if on_path := shutil.which(program):
+    if on_path := shutil.which("sumo"):
         return Path(on_path)
     raise MissingExtraError("eclipse-sumo", "roads")
 
@@ -294,7 +291,3 @@ def _write(folder: Path, nodes: list[dict[str, Any]], edges: list[dict[str, Any]
     traversals = table.select(pl.col("edge", "tod").cast(pl.Int32), pl.col("duration").cast(pl.Float32))
     edge_table = pl.DataFrame(edges).with_columns(n_traversals=pl.Series(sample.counts))
     return write_roads(folder, nodes=pl.DataFrame(nodes), edges=edge_table, traversals=traversals)
-
-
-def _say_nothing(_what: str, _how_far: float) -> None:
-    pass

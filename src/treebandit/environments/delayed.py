@@ -41,7 +41,6 @@ class Delayed(OneRoundAtATime):
             )
         check_number("batch", self.batch, least=1, whole=True)
         self._waiting: list[Feedback] = []
-        self._nothing: Feedback | None = None
 
     @property
     def horizon(self) -> int | None:
@@ -70,23 +69,9 @@ class Delayed(OneRoundAtATime):
         own = outcome.feedback or Feedback(chosen, outcome.rewards)
         self._waiting.append(own)
         if len(self._waiting) == self.batch:
-            feedback = _join(self._waiting)
+            chosen = Candidates.joined([part.chosen for part in self._waiting])
+            feedback = Feedback(chosen, np.concatenate([part.rewards for part in self._waiting]))
             self._waiting = []
         else:
-            if self._nothing is None:
-                self._nothing = Feedback(own.chosen[:0], own.rewards[:0])
-            feedback = self._nothing
+            feedback = Feedback(own.chosen[:0], own.rewards[:0])
         return Outcome(outcome.rewards, outcome.regret, feedback)
-
-
-def _join(parts: list[Feedback]) -> Feedback:
-    arms = [part.chosen.arms for part in parts]
-    known = [labels for labels in arms if labels is not None]
-    return Feedback(
-        Candidates(
-            np.concatenate([part.chosen.contexts for part in parts]),
-            np.concatenate(known) if len(known) == len(arms) else None,
-            parts[0].chosen.columns,
-        ),
-        np.concatenate([part.rewards for part in parts]),
-    )

@@ -11,28 +11,25 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from treebandit.core import Candidates, Columns, Features, Feedback, Floats, Indices, Outcome, Round
+from treebandit.core import Candidates, Feedback, Floats, Indices, Outcome, Round
 from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.errors import ChoiceError, InputError, LogError, ParameterError
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, flat_batches
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.opening import FOLDER, open_log
+from treebandit.evaluation.replayed import least_logged
 from treebandit.evaluation.reward_models import CrossFitted
 from treebandit.oracles import best_arm
 from treebandit.parameters import check_choice, check_number, check_seed
 from treebandit.trees.forest import TreeLearner
 
 Mode = Literal["auto", "replay", "doubly_robust"]
-#: Of these many decisions in a hundred the logged probability is below the default of `least_probability`.
-_CLIPPED_PERCENT = 5.0
 
 
 class _Events(NamedTuple):
     """A log in memory: candidates one after the other, and per decision where they begin and what was logged."""
 
-    contexts: Features
-    arms: Indices | None
-    columns: Columns
+    candidates: Candidates
     starts: Indices
     ends: Indices
     chosen: Indices
@@ -81,13 +78,12 @@ class Logged(OneRoundAtATime):
         events = self._events = self._read()
         uniform = bool(np.allclose(events.logged * (events.ends - events.starts), 1.0, atol=1e-6))
         self.replays = self.mode == "replay" or (self.mode == "auto" and uniform)
-        least = float(events.logged.min() if uniform else np.percentile(events.logged, _CLIPPED_PERCENT))
-        least = least if self.least_probability is None else self.least_probability
+        least = self.least_probability or least_logged(events.logged, uniform=uniform)
         order, ties, luck = (np.random.default_rng(s) for s in np.random.SeedSequence(self.seed).spawn(3))
         self._order = order.permutation(len(events.logged))
         self._accepted = luck.random(len(events.logged)) < least / events.logged
         self._oracle = partial(best_arm, random=ties)
-        self.columns = events.columns
+        self.columns = events.candidates.columns
         self.shown = self.used = 0
         self._earned: list[float] = []
         self._nothing = Feedback(self._candidates(0)[:0], np.zeros(0))
@@ -118,9 +114,7 @@ class Logged(OneRoundAtATime):
 
     def _candidates(self, event: int) -> Candidates:
         events = self._events
-        place = slice(events.starts[event], events.ends[event])
-        arms = None if events.arms is None else events.arms[place]
-        return Candidates(events.contexts[place], arms, events.columns)
+        return events.candidates[events.starts[event] : events.ends[event]]
 
     def _outcome(self, rows: Indices) -> Outcome:
         """The logged reward where the choice is the logged one, else the model's; the agent learns the former alone."""
@@ -181,35 +175,13 @@ def _events(log: DecisionLog, reward_model: Any, folds: int) -> _Events:
         raise LogError(f"{log.source} has no decision with a reward")
     codes = ArmCodes()
     model = CrossFitted.learned(log, codes, model=reward_model, folds=folds)
-    parts = []
-    offset = 0
+    columns = model.layout.columns
+    candidates, facts, offset = [], [], 0
     for batch in flat_batches(log, codes, columns=CONTEXTS, marginals=False):
-        contexts = model.layout.encode(batch)
-        starts = batch.starts + offset
-        local = batch.chosen - batch.starts
-        parts.append(
-            (
-                contexts,
-                batch.arms,
-                starts,
-                starts + batch.offered,
-                local,
-                batch.logged,
-                batch.reward,
-                model.predict(batch),
-            )
+        candidates.append(Candidates(model.layout.encode(batch), batch.arms, columns))
+        starts, chosen = batch.starts + offset, batch.chosen - batch.starts
+        facts.append(
+            (starts, starts + batch.offered, chosen, batch.logged, batch.reward, model.predict(batch))
         )
         offset += batch.size
-    contexts, arms, starts, ends, chosen, logged, rewards, predicted = zip(*parts, strict=True)
-    named = all(each is not None for each in arms)
-    return _Events(
-        np.concatenate(contexts),
-        np.concatenate(arms) if named else None,
-        model.layout.columns,
-        np.concatenate(starts),
-        np.concatenate(ends),
-        np.concatenate(chosen),
-        np.concatenate(logged),
-        np.concatenate(rewards),
-        np.concatenate(predicted),
-    )
+    return _Events(Candidates.joined(candidates), *map(np.concatenate, zip(*facts, strict=True)))

@@ -18,8 +18,6 @@ from treebandit.errors import ChoiceError, ParameterError, RoadsError
 from treebandit.oracles import ShortestPath
 from treebandit.parameters import check_choice, check_number, check_seed, check_text
 
-__all__ = ["FINAL_TIME", "INSTANCES", "Navigation"]
-
 #: Start and end nodes of the two problem instances on the Luxembourg road network.
 INSTANCES = {"navigation-1": ("-17512", "-25018"), "navigation-2": ("-22296", "-1466")}
 

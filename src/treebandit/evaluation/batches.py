@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treebandit.core import Floats, Indices
 from treebandit.evaluation.columns import SCHEMA
-from treebandit.evaluation.log import BATCH, DecisionLog
+from treebandit.evaluation.log import DecisionLog
 
 
 @dataclass
@@ -111,7 +111,6 @@ def flat_batches(
     arms: Literal["all", "chosen"] = "all",
     marginals: bool = True,
     every: int = 1,
-    rows: int = BATCH,
 ) -> Iterator[Batch]:
     """The log a batch at a time.
 
@@ -133,7 +132,7 @@ def flat_batches(
     lean = log.frame.select(*dict.fromkeys(wanted), *extra).with_row_index("number")
     if every > 1:
         lean = lean.gather_every(every)
-    for frame in DecisionLog(lean, log.source).batches(rows=rows):
+    for frame in DecisionLog(lean, log.source).batches():
         yield _flat(frame, codes)
 
 
@@ -167,19 +166,9 @@ def _flat(frame: pl.DataFrame, codes: ArmCodes) -> Batch:
     elif frame["arms"].null_count() == 0:
         found = codes.encode(frame["arms"].explode())
         own = found[chosen]
+    logged = np.maximum(logged, LEAST_LOGGED)
     return Batch(
-        frame,
-        numbers,
-        offered,
-        starts,
-        found,
-        own,
-        chosen,
-        owner,
-        np.maximum(logged, LEAST_LOGGED),
-        marginals,
-        reward,
-        rewards,
+        frame, numbers, offered, starts, found, own, chosen, owner, logged, marginals, reward, rewards
     )
 
 

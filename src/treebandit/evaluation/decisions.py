@@ -142,8 +142,5 @@ def _learned(agent: Any, rows: list[Any], rewards: list[float], arms: list[Any])
         contexts = None
     elif not isinstance(rows[0], Mapping):
         contexts = np.array(rows, np.float64)
-    labels = None if arms[0] is None else arms
-    agent.learn(contexts, rewards, labels) if labels is None else agent.learn(
-        contexts, rewards, labels, new_arms=True
-    )
+    agent.learn(contexts, rewards, **({} if arms[0] is None else {"arms": arms, "new_arms": True}))
     return len(rewards)

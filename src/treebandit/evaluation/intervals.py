@@ -10,7 +10,7 @@ import numpy as np
 
 from treebandit.core import Floats
 from treebandit.errors import ParameterError
-from treebandit.parameters import check_choice, check_number
+from treebandit.parameters import check_number
 
 IntervalKind = Literal["normal", "bootstrap", "time-uniform"]
 INTERVALS: tuple[IntervalKind, ...] = ("normal", "bootstrap", "time-uniform")
@@ -196,13 +196,3 @@ def _checked_range(reward_range: tuple[float, float], reward: Floats) -> tuple[f
             "give the least and the greatest possible reward"
         )
     return float(least), float(most)
-
-
-def interval(
-    kind: IntervalKind, values: Floats, *, level: float = 0.95, resamples: int = 1_000, seed: int | None = 0
-) -> Interval:
-    """The normal or bootstrap interval of the mean of values."""
-    check_choice("interval", kind, INTERVALS)
-    if kind == "bootstrap":
-        return bootstrap(values, level=level, resamples=resamples, seed=seed)
-    return normal(values, level=level)

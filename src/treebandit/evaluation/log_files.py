@@ -167,6 +167,12 @@ def records(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
         yield record
 
 
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file, packed with gzip or not, and their numbers from 1."""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+        yield from enumerate(file, 1)
+
+
 def _last_byte(path: Path) -> bytes:
     with open(path, "rb") as file:
         file.seek(-1, os.SEEK_END)
@@ -179,14 +185,11 @@ def _bad_line(source: str) -> str:
     with contextlib.suppress(OSError, EOFError, ValueError):
         if _form(path) != "ndjson" or not path.is_file():
             return ""
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    if line.strip():
-                        conform(pl.scan_ndjson(line.strip(), schema=TEXT_SCHEMA), source).collect()
-                except _UNREADABLE:
-                    start = line[:80].decode(errors="replace").strip()
-                    return (
-                        f" (line {number}: {''.join(each if each.isprintable() else '?' for each in start)})"
-                    )
+        for number, line in lines_of(path):
+            try:
+                if line.strip():
+                    conform(pl.scan_ndjson(line.strip(), schema=TEXT_SCHEMA), source).collect()
+            except _UNREADABLE:
+                start = line[:80].decode(errors="replace").strip()
+                return f" (line {number}: {''.join(each if each.isprintable() else '?' for each in start)})"
     return ""

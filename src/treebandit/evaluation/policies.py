@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
-import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from reprlib import repr as _short
 from typing import Any, Protocol
 
 import numpy as np
 
-from treebandit.core import Floats
+from treebandit.core import Floats, optional
 from treebandit.errors import InputError, LogError, ParameterError, nearest
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch
 from treebandit.evaluation.columns import from_json
@@ -200,8 +200,7 @@ class AgentPolicy:
                 draws=self.draws,
                 floor=self.floor,
             )
-            # `probabilities` puts the random stream back: without this, one unlucky draw would count in all decisions.
-            advance(agent)
+            renew_draws(agent)
         return found
 
 
@@ -209,11 +208,8 @@ def rows_of(context: Any, own: list[Any] | None, size: int) -> Any:
     """A decision's contexts as agents take them: one row that all arms share, or one row per candidate."""
     try:
         if own is None:
-            return (
-                context
-                if isinstance(context, Mapping) or context is None
-                else np.asarray(context, np.float64)
-            )
+            named = isinstance(context, Mapping) or context is None
+            return context if named else np.asarray(context, np.float64)
         if isinstance(context, list) or any(isinstance(each, list) for each in own):
             shared = context or []
             return np.array([[*shared, *(each or [])] for each in own], np.float64)
@@ -227,13 +223,7 @@ def rows_of(context: Any, own: list[Any] | None, size: int) -> Any:
 
 def labels_of(agent: Any, arms: list[str] | None) -> Any:
     """Arms as the agent knows them: a log has whole numbers as text."""
-    if arms is None:
-        return None
-    inputs = getattr(agent, "_inputs", None)
-    numbered = inputs is not None and (
-        inputs.labels.named is False or (inputs.labels.named is None and inputs.with_arms)
-    )
-    if not numbered:
+    if arms is None or not optional(agent, "numbered_arms", False):
         return arms
     try:
         return [int(arm) for arm in arms]
@@ -244,15 +234,9 @@ def labels_of(agent: Any, arms: list[str] | None) -> Any:
         ) from error
 
 
-def _short(value: Any) -> str:
-    return reprlib.repr(value)
-
-
-def advance(agent: Any) -> None:
-    """Move an agent's random stream on, to draws that have nothing to do with the last ones."""
-    random = getattr(agent, "_random", None)
-    if isinstance(random, np.random.Generator):
-        random.bit_generator.state = np.random.PCG64(int(random.integers(2**63))).state
+def renew_draws(agent: Any) -> None:
+    """Let an agent draw anew: else one unlucky draw would count in the probabilities of all decisions."""
+    optional(agent, "renew_draws", lambda: None)()
 
 
 def _decisions(batch: Batch) -> Any:

@@ -10,16 +10,10 @@ from treebandit.core import Floats
 from treebandit.evaluation.batches import ArmCodes, Batch
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.reward_models import CrossFitted
-from treebandit.trees.forest import TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest
 
 #: No candidate is believed to have had less; a smaller one would be a guess with a large weight.
 LEAST = 0.005
-
-
-def default_classifier() -> HistogramForest:
-    """The forest that estimates how likely each candidate was to be chosen."""
-    return HistogramForest(n_trees=50, max_depth=6, min_samples_leaf=25)
 
 
 @dataclass
@@ -34,16 +28,10 @@ class EstimatedPropensities:
 
     @classmethod
     def learned(
-        cls,
-        log: DecisionLog,
-        codes: ArmCodes,
-        *,
-        classifier: TreeLearner | None = None,
-        folds: int = 5,
-        seed: int = 0,
+        cls, log: DecisionLog, codes: ArmCodes, *, folds: int = 5, seed: int = 0
     ) -> EstimatedPropensities:
         """Learn the choices of a log."""
-        model = classifier or default_classifier()
+        model = HistogramForest(n_trees=50, max_depth=6, min_samples_leaf=25)
         return cls(CrossFitted.learned(log, codes, model=model, folds=folds, seed=seed, choices=True))
 
     def probabilities(self, batch: Batch) -> Floats:

@@ -13,7 +13,7 @@ from treebandit.errors import LogError, ParameterError
 from treebandit.evaluation.batches import LEAST_LOGGED
 from treebandit.evaluation.intervals import Interval, normal, standard_error
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.policies import advance, labels_of, rows_of
+from treebandit.evaluation.policies import labels_of, renew_draws, rows_of
 from treebandit.parameters import check_number
 
 #: Of these many decisions in a hundred the logged probability is below the default of `least_probability`.
@@ -74,10 +74,7 @@ def replay(
     log.check()
     known = _logged(log)
     if least_probability is None:
-        spread = np.ptp(known) > 1e-9 if len(known) else False
-        least_probability = float(
-            np.percentile(known, _CLIPPED_PERCENT) if spread else known.min(initial=1.0)
-        )
+        least_probability = least_logged(known, uniform=not len(known) or bool(np.ptp(known) <= 1e-9))
     learner, random = copy.deepcopy(agent), np.random.default_rng(seed)
     weighted: list[float] = []
     rewards: list[float] = []
@@ -91,17 +88,15 @@ def replay(
         chances = learner.probabilities(contexts, arms=labels, draws=draws, floor=floor)
         chance, reward = float(chances[row]), record["reward"]
         logged = max(record["probability"], LEAST_LOGGED)
-        advance(learner)
+        renew_draws(learner)
         weighted.append(chance / logged * reward)
         clipped += logged < least_probability - 1e-12
         if random.random() >= chance * min(1.0, least_probability / logged):
             continue
         rewards.append(reward)
         chosen = contexts if own is None else contexts[row : row + 1]
-        if labels is None:
-            learner.learn(chosen, [reward])
-        else:
-            learner.learn(chosen, [reward], [labels[row]], new_arms=True)
+        labelled = {} if labels is None else {"arms": [labels[row]], "new_arms": True}
+        learner.learn(chosen, [reward], **labelled)
     if not weighted:
         raise LogError(f"{log.source} has no decision with a reward; nothing to replay")
     got, all_events = np.array(rewards), np.array(weighted)
@@ -115,6 +110,11 @@ def replay(
         clipped,
         got,
     )
+
+
+def least_logged(logged: Floats, *, uniform: bool) -> float:
+    """What `least_probability` is by default: the least of a uniform log, else what some of the decisions lie below."""
+    return float(logged.min(initial=1.0) if uniform else np.percentile(logged, _CLIPPED_PERCENT))
 
 
 def _logged(log: DecisionLog) -> Floats:

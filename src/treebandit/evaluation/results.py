@@ -9,17 +9,10 @@ import numpy as np
 
 from treebandit.core import Floats
 from treebandit.errors import EvidenceError, ParameterError, nearest
+from treebandit.evaluation import intervals
 from treebandit.evaluation.diagnostics import LogDiagnostics, WeightDiagnostics
 from treebandit.evaluation.estimators import Sample
-from treebandit.evaluation.intervals import (
-    UNKNOWN,
-    Interval,
-    IntervalKind,
-    interval,
-    normal,
-    standard_error,
-    time_uniform,
-)
+from treebandit.evaluation.intervals import UNKNOWN, Interval, IntervalKind, normal, standard_error
 from treebandit.evaluation.settings import Settings
 
 
@@ -87,13 +80,15 @@ class PolicyValue:
         )
 
     def _interval(self, estimator: str, values: Floats, settings: Settings) -> Interval:
-        if settings.interval != "time-uniform":
-            return interval(settings.interval, values, level=settings.level, seed=settings.seed)
+        if settings.interval == "bootstrap":
+            return intervals.bootstrap(values, level=settings.level, seed=settings.seed)
+        if settings.interval == "normal":
+            return normal(values, level=settings.level)
         if estimator != "ips":
             return UNKNOWN
         reward = self.sample.reward
         limits = settings.reward_range or (float(min(reward.min(), 0)), float(max(reward.max(), 1)))
-        return time_uniform(reward, self.sample.weight, reward_range=limits, level=settings.level)
+        return intervals.time_uniform(reward, self.sample.weight, reward_range=limits, level=settings.level)
 
     def __getitem__(self, estimator: str) -> Estimated:
         if estimator in self.estimates:

@@ -140,17 +140,14 @@ class CrossFitted:
         folds: int = 5,
         seed: int = 0,
         choices: bool = False,
-        most_rows: int = MOST_ROWS,
     ) -> CrossFitted:
-        """Learn the chosen rows of a log and their rewards, a batch at a time, and at most `most_rows` of them.
+        """Learn the chosen rows of a log and their rewards, a batch at a time, and at most MOST_ROWS of them.
 
         choices: learn instead of all candidates whether they were chosen: the target is 1 or 0.
         """
         check_number("folds", folds, least=2, whole=True)
         new = predictors(model, seed=seed)
-        rows, values, numbers = _training_rows(
-            log, codes, layout := ContextLayout(), choices=choices, most_rows=most_rows
-        )
+        rows, values, numbers = _training_rows(log, codes, layout := ContextLayout(), choices=choices)
         if len(values) < 2 * folds:
             raise LogError(
                 f"{log.source} has {len(values)} decisions with rewards; a reward model needs {2 * folds} at least: "
@@ -178,19 +175,14 @@ class CrossFitted:
 
 
 def _training_rows(
-    log: DecisionLog,
-    codes: ArmCodes,
-    layout: ContextLayout,
-    *,
-    choices: bool,
-    most_rows: int,
+    log: DecisionLog, codes: ArmCodes, layout: ContextLayout, *, choices: bool
 ) -> tuple[Candidates, Floats, Indices]:
     """Rows, their targets, and the numbers of their decisions."""
     contexts: list[Features] = []
     arms: list[Indices | None] = []
     values: list[Floats] = []
     numbers: list[Indices] = []
-    every = max(1, -(-_row_count(log, choices) // most_rows))
+    every = max(1, -(-_row_count(log, choices) // MOST_ROWS))
     for batch in flat_batches(log, codes, columns=CONTEXTS, marginals=False, every=every):
         contexts.append(layout.encode(batch, chosen=not choices))
         if choices:

@@ -48,10 +48,10 @@ def check_table(table: Mapping[str, Any], kind: str) -> None:
     _build(table, kind, 0, dry=True)
 
 
-def find_class(name: Any, *, where: str = "a table") -> Callable[..., Any]:
+def find_class(name: Any) -> Callable[..., Any]:
     """The registered class of this name, or the one that "package.module:Class" names."""
-    own = {name: _find_elsewhere(name, where)} if isinstance(name, str) and ":" in name else {}
-    return registry.find(name, classes=own, where=where)
+    elsewhere = isinstance(name, str) and ":" in name
+    return _find_elsewhere(name, "a table") if elsewhere else registry.find(name)
 
 
 def _build(

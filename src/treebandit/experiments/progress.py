@@ -25,12 +25,9 @@ class ProgressEvent:
     reason: why a skipped run is stale, or what is wrong with a damaged record.
 
     >>> from treebandit.experiments import ProgressEvent, RunSpec
-    >>> spec = RunSpec(
-    ...     {"name": "LinUCB", "class": "LinUCB"},
-    ...     {"name": "mushroom", "class": "Classification", "data": "mushroom"},
-    ...     seed=0,
-    ...     rounds=20,
-    ... )
+    >>> agent = {"name": "LinUCB", "class": "LinUCB"}
+    >>> environment = {"name": "mushroom", "class": "Classification", "data": "mushroom"}
+    >>> spec = RunSpec(agent, environment, seed=0, rounds=20)
     >>> ProgressEvent("finished", spec, seconds=0.1).kind
     'finished'
     """

@@ -37,73 +37,39 @@ _UNREADABLE = (
     *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
 )
 
+_PARTS = ("choosing", "learning", "rebuilding")
+_LISTS = {"arms": pl.List(pl.Int32()), "rewards": pl.List(pl.Float32())}
+#: One round of a record.
 SCHEMA = pl.Schema(
-    {
-        "round": pl.Int32(),
-        "arms": pl.List(pl.Int32()),
-        "rewards": pl.List(pl.Float32()),
-        "regret": pl.Float64(),
-        "choosing": pl.Float32(),
-        "learning": pl.Float32(),
-        "rebuilding": pl.Float32(),
-    }
+    {"round": pl.Int32(), **_LISTS, "regret": pl.Float64(), **dict.fromkeys(_PARTS, pl.Float32())}
 )
 
 #: A column that some records have more: null but in the last round.
 ESTIMATES = "estimates"
 
+_NAMES = dict.fromkeys(("run_id", "study", "agent", "environment"), pl.String())
+_RUN = {**_NAMES, "seed": pl.Int64(), "rounds": pl.Int64()}
+#: One row of `load_runs`, of the rounds of `load_records`, and of `load_plan`.
 RUNS_SCHEMA = pl.Schema(
     {
-        "run_id": pl.String(),
-        "study": pl.String(),
-        "agent": pl.String(),
-        "environment": pl.String(),
-        "seed": pl.Int64(),
-        "rounds": pl.Int64(),
-        "final_regret": pl.Float64(),
-        "cpu_seconds": pl.Float64(),
-        "duration": pl.Float64(),
+        **_RUN,
+        **dict.fromkeys(("final_regret", "cpu_seconds", "duration"), pl.Float64()),
         "started": pl.String(),
-        "choosing": pl.Float64(),
-        "learning": pl.Float64(),
-        "rebuilding": pl.Float64(),
-        "spec": pl.String(),
-        "provenance": pl.String(),
-        "note": pl.String(),
-        "varied": pl.String(),
-        "value": pl.String(),
-        "planned": pl.Boolean(),
-        "stale": pl.Boolean(),
+        **dict.fromkeys(_PARTS, pl.Float64()),
+        **dict.fromkeys(("spec", "provenance", "note", "varied", "value"), pl.String()),
+        **dict.fromkeys(("planned", "stale"), pl.Boolean()),
         "other_code": pl.String(),
     }
 )
-
 ROUNDS_SCHEMA = pl.Schema(
     {
         "run_id": pl.String(),
         "round": pl.Int32(),
-        "regret": pl.Float64(),
-        "cumulative": pl.Float64(),
-        "choosing": pl.Float32(),
-        "learning": pl.Float32(),
-        "rebuilding": pl.Float32(),
+        **dict.fromkeys(("regret", "cumulative"), pl.Float64()),
+        **dict.fromkeys(_PARTS, pl.Float32()),
     }
 )
-
-PLAN_SCHEMA = pl.Schema(
-    {
-        "run_id": pl.String(),
-        "study": pl.String(),
-        "agent": pl.String(),
-        "environment": pl.String(),
-        "seed": pl.Int64(),
-        "rounds": pl.Int64(),
-        "varied": pl.String(),
-        "value": pl.String(),
-        "title": pl.String(),
-        "source": pl.String(),
-    }
-)
+PLAN_SCHEMA = pl.Schema({**_RUN, **dict.fromkeys(("varied", "value", "title", "source"), pl.String())})
 #: What tells two planned runs apart; a run with the same label and another id is the same run with other settings.
 _LABEL = ("study", "agent", "environment", "seed", "rounds", "varied", "value")
 
@@ -118,13 +84,9 @@ class RunRecord:
     estimates: (arms,) what the agent believed each arm pays in the end, for environments that ask; else None.
 
     >>> from treebandit.experiments import RunSpec, play
-    >>> spec = RunSpec(
-    ...     {"name": "LinUCB", "class": "LinUCB"},
-    ...     {"name": "mushroom", "class": "Classification", "data": "mushroom"},
-    ...     seed=0,
-    ...     rounds=20,
-    ... )
-    >>> record = play(spec)
+    >>> agent = {"name": "LinUCB", "class": "LinUCB"}
+    >>> environment = {"name": "mushroom", "class": "Classification", "data": "mushroom"}
+    >>> record = play(RunSpec(agent, environment, seed=0, rounds=20))
     >>> record.frame["regret"].sum() >= 0
     True
     """
@@ -150,9 +112,7 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
     path = record_path(folder, record.run_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     frame = record.frame.select(list(SCHEMA)).cast(SCHEMA)
-    totals = frame.select(
-        pl.col("regret").sum(), pl.col("choosing", "learning", "rebuilding").cast(pl.Float64).sum()
-    ).row(0, named=True)
+    totals = frame.select(pl.col("regret", *_PARTS).cast(pl.Float64).sum()).row(0, named=True)
     header = {
         "record_sha256": _NO_SEAL.decode(),
         "format": FORMAT,
@@ -213,16 +173,15 @@ def load_runs(folder: str | Path) -> pl.DataFrame:
 def load_records(folder: str | Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """All records of a folder: one row per finished run, and one row per round of each of them."""
     runs = load_runs(folder)
-    parts = ["round", "regret", "choosing", "learning", "rebuilding"]
     frames = [pl.DataFrame(schema=ROUNDS_SCHEMA)]
     for run_id in runs["run_id"]:
         path = record_path(folder, run_id)
         try:
-            frame = pl.read_parquet(path, columns=parts)
+            frame = pl.read_parquet(path, columns=["round", "regret", *_PARTS])
         except _UNREADABLE as error:
             raise _damaged(path, error) from error
         total = pl.col("regret").cum_sum().alias("cumulative")
-        frames.append(frame.select(pl.lit(run_id).alias("run_id"), "round", "regret", total, *parts[2:]))
+        frames.append(frame.select(pl.lit(run_id).alias("run_id"), "round", "regret", total, *_PARTS))
     return runs, pl.concat(frames)
 
 
@@ -336,7 +295,7 @@ def _run_row(header: dict[str, Any]) -> tuple[Any, ...]:
         float(provenance["cpu_seconds"]),
         float(provenance["duration"]),
         str(provenance["started"]),
-        *(float(totals[name]) for name in ("choosing", "learning", "rebuilding")),
+        *(float(totals[name]) for name in _PARTS),
         json.dumps(spec),
         json.dumps(provenance),
         str(provenance.get("note", "")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from treebandit.core import Agent, Candidates, Environment, Floats, Indices, optional, play_round
+from treebandit.core import Agent, Candidates, Environment, Floats, optional, play_round
 from treebandit.errors import NoEstimateError, NotFittedError, StudyError
 from treebandit.experiments.build import build_agent, build_environment
 from treebandit.experiments.provenance import describe_code, describe_machine, describe_packages
@@ -61,46 +61,20 @@ class TimedAgent:
         self.learning = max(0.0, seconds - self.rebuilding)
 
 
-class _Log:
-    """One row per round."""
-
-    def __init__(self) -> None:
-        self.arms: list[Indices] = []
-        self.rewards: list[Floats] = []
-        self.numbers: list[tuple[float, float, float, float]] = []
-
-    def frame(self) -> pl.DataFrame:
-        """The log as a record's frame."""
-        regret, choosing, learning, rebuilding = np.array(self.numbers).T
-        return pl.DataFrame(
-            {
-                "round": np.arange(1, len(regret) + 1, dtype=np.int32),
-                "arms": _lists(self.arms, np.int32),
-                "rewards": _lists(self.rewards, np.float32),
-                "regret": regret,
-                "choosing": choosing.astype(np.float32),
-                "learning": learning.astype(np.float32),
-                "rebuilding": rebuilding.astype(np.float32),
-            },
-            schema=SCHEMA,
-        )
-
-
 def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -> RunRecord:
     """Play all rounds of a run; `progress` is called now and then with rounds played and rounds in all."""
     agent_seed, environment_seed = split_seed(spec.seed)
     environment = build_environment(spec.environment_table(), seed=environment_seed)
     agent = build_agent(spec.agent, seed=agent_seed)
     rounds, code = _count_rounds(spec, environment), describe_code(agent, environment)
-    timed, log = TimedAgent(agent), _Log()
+    timed, rows = TimedAgent(agent), []
     ties = np.random.default_rng(np.random.SeedSequence(spec.seed).spawn(3)[2])
     started, wall, cpu = datetime.now(UTC), time.perf_counter(), time.process_time()
     for position in range(rounds):
         choice, outcome = play_round(timed, environment, random=ties)
         arms = timed.shown.arms if timed.shown is not None else None
-        log.arms.append(choice if arms is None else arms[choice])
-        log.rewards.append(outcome.rewards)
-        log.numbers.append((outcome.regret, timed.choosing, timed.learning, timed.rebuilding))
+        seconds = timed.choosing, timed.learning, timed.rebuilding
+        rows.append((choice if arms is None else arms[choice], outcome.rewards, outcome.regret, *seconds))
         if progress is not None and position % PROGRESS_EVERY == 0:
             progress(position, rounds)
     duration, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
@@ -114,7 +88,7 @@ def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -
         "note": "; ".join(filter(None, (str(optional(each, "note", "")) for each in (agent, environment)))),
         "unit": str(optional(environment, "unit", "")),
     }
-    return RunRecord(spec.to_dict(), provenance, log.frame(), final_estimates(agent, environment))
+    return RunRecord(spec.to_dict(), provenance, _frame(rows), final_estimates(agent, environment))
 
 
 def final_estimates(agent: Agent, environment: Environment) -> Floats | None:
@@ -188,7 +162,15 @@ def _rebuild_seconds(agent: Agent) -> float:
     return float(optional(agent, "rebuild_seconds", 0.0))
 
 
-def _lists(rows: list[Any], kind: type[np.generic]) -> pl.Series:
+def _frame(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+    """A record's frame: arms, rewards, regret and seconds of each round, numbered from 1."""
+    arms, rewards, *numbers = zip(*rows, strict=True)
+    lists = _lists(arms, np.int32), _lists(rewards, np.float32)
+    columns = np.arange(1, len(rows) + 1), *lists, *map(np.array, numbers)
+    return pl.DataFrame(dict(zip(SCHEMA, columns, strict=True)), schema=SCHEMA)
+
+
+def _lists(rows: Sequence[Any], kind: type[np.generic]) -> pl.Series:
     flat = np.concatenate(rows).astype(kind)
     lengths = np.array([len(row) for row in rows])
     if (lengths == lengths[0]).all():

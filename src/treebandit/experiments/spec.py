@@ -38,13 +38,9 @@ class RunSpec:
     roads: folder of the road network, where the environment needs one and its table names none; likewise.
 
     >>> from treebandit.experiments import RunSpec, play
-    >>> spec = RunSpec(
-    ...     {"name": "LinUCB", "class": "LinUCB"},
-    ...     {"name": "mushroom", "class": "Classification", "data": "mushroom"},
-    ...     seed=0,
-    ...     rounds=20,
-    ... )
-    >>> play(spec).frame.height
+    >>> agent = {"name": "LinUCB", "class": "LinUCB"}
+    >>> environment = {"name": "mushroom", "class": "Classification", "data": "mushroom"}
+    >>> play(RunSpec(agent, environment, seed=0, rounds=20)).frame.height
     20
     """
 

@@ -9,9 +9,7 @@ import numpy as np
 from treebandit.core import Indices
 from treebandit.errors import ArmsError, SavedFileError, ShapeError
 from treebandit.features.values import array_of, shown
-
-#: Whole numbers up to here have a 32-bit float of their own.
-_LARGEST = 1 << 24
+from treebandit.schema import LARGEST_LABEL
 
 Label = int | str
 _NUMBERS, _NAMES = {int}, {str}
@@ -93,8 +91,8 @@ def check_range(codes: Indices) -> None:
 
 
 def _check_label(label: int) -> None:
-    if not -_LARGEST <= label <= _LARGEST:
-        raise ArmsError(f"arm {shown(label)} is beyond {_LARGEST}; number arms from 0, or name them")
+    if not -LARGEST_LABEL <= label <= LARGEST_LABEL:
+        raise ArmsError(f"arm {shown(label)} is beyond {LARGEST_LABEL}; number arms from 0, or name them")
 
 
 def plain_labels(arms: Any, *, scalar: bool = False) -> list[Label] | tuple[Label, ...]:

@@ -86,11 +86,11 @@ class FrameEncoder:
 
     def begins_with(self, columns: Any) -> bool:
         """Whether the first columns are those declared, as they were or with categories seen since."""
-        ours = self._columns[: len(columns)]
-        return [(one.name, one.closed, one.codes if one.closed else one.codes is None) for one in ours] == [
-            (one.name, one.closed, one.codes if one.closed else one.codes is None)
-            for one in declared(columns)
-        ]
+        ours, theirs = (
+            [(one.name, one.closed, one.codes if one.closed else one.codes is None) for one in each]
+            for each in (self._columns[: len(columns)], declared(columns))
+        )
+        return ours == theirs
 
     @property
     def categories(self) -> dict[str, tuple[Category, ...]]:

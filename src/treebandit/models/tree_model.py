@@ -23,7 +23,7 @@ from treebandit.models.rebuild import Fit, Rebuild, Steps
 from treebandit.models.schedule import Schedule
 from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
-from treebandit.trees.forest import Forest, GroupedTreeLearner, Masked, SteppedTreeLearner, TreeLearner
+from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner, TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
 from treebandit.trees.limits import check_learner
 
@@ -288,13 +288,11 @@ class TreeModel:
     ) -> Generator[float, None, Forest]:
         """Trees on these rows; a learner that can use it learns which features are one category's."""
         trees = self.settings.trees
-        if not isinstance(trees, GroupedTreeLearner):
+        if not isinstance(trees, SteppedTreeLearner):
             return trees.fit(features, targets, seed=seed)
         groups, masked = encoder.column_groups, self._masked(encoder)
-        if isinstance(trees, SteppedTreeLearner):
-            steps = trees.fit_steps(features, targets, seed=seed, column_groups=groups, masked=masked)
-            return (yield from steps)
-        return trees.fit(features, targets, seed=seed, column_groups=groups, masked=masked)
+        steps = trees.fit_steps(features, targets, seed=seed, column_groups=groups, masked=masked)
+        return (yield from steps)
 
     def _masked(self, encoder: Encoder) -> Masked:
         """Features, and the share of the trees that may not see them."""

@@ -115,10 +115,7 @@ class Style:
         if not self.page:
             return chart
         chart = chart.add_params(alt.param(name="hidden", value=[]), alt.param(name="focus", value=""))
-        size = {} if width else {"autosize": alt.AutoSizeParams(type="fit-x", contains="padding")}
-        # The last label of an axis is wider than the chart.
-        size["padding"] = {"left": 5, "right": 18, "top": 5, "bottom": 5}
-        return themed(chart.configure(font="system-ui, sans-serif", background="transparent", **size))
+        return on_page(chart, fill=width is None)
 
 
 def inline(frame: pl.DataFrame) -> Any:
@@ -140,6 +137,14 @@ def tooltip(*names: str, **numbers: str) -> list[Any]:
     return texts + [
         alt.Tooltip(f"{field}:Q", title=title, format=",.4~g") for field, title in numbers.items()
     ]
+
+
+def on_page(chart: Any, *, fill: bool = True) -> Any:
+    """The chart as it stands on a page; `fill`, as wide as its container."""
+    size = {"autosize": alt.AutoSizeParams(type="fit-x", contains="padding")} if fill else {}
+    # The last label of an axis is wider than the chart.
+    size["padding"] = {"left": 5, "right": 18, "top": 5, "bottom": 5}
+    return themed(chart.configure(font="system-ui, sans-serif", background="transparent", **size))
 
 
 def themed(chart: Any) -> Any:

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 
 from treebandit.evaluation import effective_sample_size, sequence
-from treebandit.reports.charts import Figure, inline, themed
+from treebandit.reports.charts import Figure, inline, on_page
 from treebandit.reports.palette import SPARE
 
 if TYPE_CHECKING:
-    from treebandit.evaluation import Evaluation, PolicyValue
+    from treebandit.evaluation import Estimated, Evaluation, PolicyValue
 
 #: Moments at which sample sizes and intervals over time are drawn.
 _MOMENTS = 40
@@ -24,19 +24,15 @@ _ESTIMATORS = ("#0072B2", "#D55E00", "#117755", "#CC3377", "#E69F00", "#56B4E9",
 
 #: An axis of powers: a line at each of few.
 _DECADES = alt.Axis(tickCount=5, format=",~g")
+_ONE_COLOUR = "#0072B2"
+#: A line to measure others by.
+_DASHED = {"strokeDash": [4, 4], "color": "#8a8f98"}
 
 
 def evaluation_figures(evaluation: Evaluation) -> list[Figure]:
     """All figures that the evaluation has numbers for."""
-    found = [
-        _estimates(evaluation),
-        _weights(evaluation),
-        _sizes(evaluation),
-        _over_time(evaluation),
-        _arms(evaluation),
-        _calibration(evaluation),
-    ]
-    return [figure for figure in found if figure is not None]
+    drawn = (_estimates, _weights, _sizes, _over_time, _arms, _calibration)
+    return [figure for draw in drawn if (figure := draw(evaluation)) is not None]
 
 
 def _chart(rows: list[dict[str, Any]]) -> Any:
@@ -44,53 +40,38 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
 
 
 def _framed(chart: Any, height: int = 260) -> Any:
-    sized = chart.properties(width="container", height=height)
-    size = {
-        "autosize": alt.AutoSizeParams(type="fit-x", contains="padding"),
-        "padding": {
-            "left": 5,
-            "right": 18,
-            "top": 5,
-            "bottom": 5,
-        },  # an axis' last label is wider than the chart
-    }
-    return themed(sized.configure(background="transparent", font="system-ui, sans-serif", **size))
+    return on_page(chart.properties(width="container", height=height))
 
 
-def _moments(n: int) -> list[int]:
-    return sorted(set(np.linspace(1, n, min(n, _MOMENTS)).astype(int).tolist()))
+def _tips(*names: str, form: str = ".4f") -> list[Any]:
+    return [alt.Tooltip(f"{name}:Q", format=form) for name in names]
+
+
+def _values(rows: list[dict[str, Any]], column: str) -> list[str]:
+    """The different values of a column, in the order in which they come."""
+    return list(dict.fromkeys(row[column] for row in rows))
 
 
 def _colours(evaluation: Evaluation, rows: list[dict[str, Any]]) -> Any:
     """One colour for each policy, the same in all figures; the legend has those that the rows are of."""
     every = [policy.name for policy in evaluation.policies]
     palette = dict(zip(every, itertools.cycle((*_ESTIMATORS, *SPARE)), strict=False))
-    names = list(dict.fromkeys(row["policy"] for row in rows))
+    names = _values(rows, "policy")
     scale = alt.Scale(domain=names, range=[palette[name] for name in names])
     legend = alt.Legend(orient="top", symbolOpacity=1, symbolStrokeWidth=3, columns=2, labelLimit=130)
     return alt.Color("policy:N", title=None, scale=scale, legend=legend)
 
 
 def _estimates(evaluation: Evaluation) -> Figure | None:
-    rows = []
-    for policy in evaluation.policies:
-        for name, estimate in policy.estimates.items():
-            low, high = estimate.interval.low, estimate.interval.high
-            known = bool(np.isfinite([low, high]).all())
-            rows.append(
-                {
-                    "policy": policy.name,
-                    "estimator": name,
-                    "value": estimate.value,
-                    "low": low if known else estimate.value,
-                    "high": high if known else estimate.value,
-                    "evidence": "enough" if policy.refusal is None else "not enough",
-                }
-            )
+    rows = [
+        {"policy": policy.name, "estimator": name, **_limits(estimate)}
+        | {"evidence": "enough" if policy.refusal is None else "not enough"}
+        for policy in evaluation.policies
+        for name, estimate in policy.estimates.items()
+    ]
     if not rows:
         return None
-    names = list(dict.fromkeys(row["estimator"] for row in rows))
-    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    names, policies = _values(rows, "estimator"), _values(rows, "policy")
     colour = alt.Color(
         "estimator:N",
         title=None,
@@ -101,19 +82,12 @@ def _estimates(evaluation: Evaluation) -> Figure | None:
     x = alt.X("low:Q", title="mean reward per decision", scale=alt.Scale(zero=False))
     base = _chart(rows).encode(y=y, yOffset=alt.YOffset("estimator:N", sort=names), color=colour)
     faint = alt.condition("datum.evidence == 'enough'", alt.value(1.0), alt.value(0.35))
-    tooltip = [
-        alt.Tooltip("policy:N"),
-        alt.Tooltip("estimator:N"),
-        alt.Tooltip("value:Q", format=".4f"),
-        alt.Tooltip("low:Q", format=".4f"),
-        alt.Tooltip("high:Q", format=".4f"),
-        alt.Tooltip("evidence:N"),
-    ]
+    tooltip = ["policy:N", "estimator:N", *_tips("value", "low", "high"), "evidence:N"]
     bars = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", opacity=faint)
     dots = base.mark_point(filled=True, size=60).encode(x="value:Q", opacity=faint, tooltip=tooltip)
     logged = (
         _chart([{"mean": float(evaluation.reward.mean())}])
-        .mark_rule(strokeDash=[4, 4], color="#8a8f98")
+        .mark_rule(**_DASHED)
         .encode(x="mean:Q", tooltip=alt.Tooltip("mean:Q", title="mean reward of the log", format=".4f"))
     )
     height = max(120, len(policies) * max(2, len(names)) * 18)
@@ -126,8 +100,19 @@ def _estimates(evaluation: Evaluation) -> Figure | None:
     )
 
 
+def _limits(estimate: Estimated) -> dict[str, float]:
+    """An estimate and its limits; where these are not known, the estimate itself."""
+    limits = estimate.interval.low, estimate.interval.high
+    low, high = limits if np.isfinite(limits).all() else (estimate.value, estimate.value)
+    return {"value": estimate.value, "low": low, "high": high}
+
+
 def _others(evaluation: Evaluation) -> list[PolicyValue]:
     return [policy for policy in evaluation.policies if len(policy.sample) and policy.kind != "LoggingPolicy"]
+
+
+#: Of those of about one weight: of all decisions, and of all weight.
+_SHARES = ("share of the decisions", "share of the weight")
 
 
 def _weights(evaluation: Evaluation) -> Figure | None:
@@ -137,29 +122,22 @@ def _weights(evaluation: Evaluation) -> Figure | None:
         positive = weight[weight > 0]
         if not len(positive) or np.ptp(weight) == 0:
             continue
-        edges = np.floor(4 * np.log2(positive)) / 4
-        steps, place = np.unique(edges, return_inverse=True)
-        sums = np.bincount(place, positive) / positive.sum()
-        counts = np.bincount(place) / len(weight)
-        for step, total, count in zip(steps, sums, counts, strict=True):
-            rows.append(
-                {
-                    "policy": policy.name,
-                    "weight": float(2**step),
-                    "share of the weight": float(total),
-                    "share of the decisions": float(count),
-                }
-            )
+        steps, place = np.unique(np.floor(4 * np.log2(positive)) / 4, return_inverse=True)
+        shares = np.bincount(place) / len(weight), np.bincount(place, positive) / positive.sum()
+        rows += [
+            {"policy": policy.name, "weight": 2.0**step, _SHARES[0]: count, _SHARES[1]: total}
+            for step, count, total in zip(steps, *shares, strict=True)
+        ]
     if not rows:
         return None
     panels = []
-    for share in ("share of the decisions", "share of the weight"):
+    for share in _SHARES:
         base = _chart(rows).encode(
             x=alt.X("weight:Q", title="weight", scale=alt.Scale(type="log"), axis=_DECADES),
             y=alt.Y(f"{share}:Q", title=share, axis=alt.Axis(format="%")),
             color=_colours(evaluation, rows),
         )
-        tips = ["policy:N", alt.Tooltip("weight:Q", format=".3g"), alt.Tooltip(f"{share}:Q", format=".2%")]
+        tips = ["policy:N", *_tips("weight", form=".3g"), *_tips(share, form=".2%")]
         stems = base.mark_rule(opacity=0.5).encode(y2=alt.datum(0))
         dots = base.mark_point(filled=True, size=40, opacity=1).encode(tooltip=tips)
         panels.append(_framed(alt.layer(stems, dots)))
@@ -173,25 +151,21 @@ def _weights(evaluation: Evaluation) -> Figure | None:
 
 
 def _sizes(evaluation: Evaluation) -> Figure | None:
-    rows = []
-    for policy in _others(evaluation):
-        weight = policy.sample.weight
-        for moment in _moments(len(weight)):
-            size = effective_sample_size(weight[:moment])
-            rows.append({"policy": policy.name, "decisions": moment, "effective": size})
+    rows = [
+        {"policy": each.name, "decisions": n, "effective": effective_sample_size(each.sample.weight[:n])}
+        for each in _others(evaluation)
+        for n in np.unique(np.linspace(1, len(each.sample), _MOMENTS).astype(int)).tolist()
+    ]
     if not rows:
         return None
-    lines = (
-        _chart(rows)
-        .mark_line(strokeWidth=2)
-        .encode(
-            x=alt.X("decisions:Q", title="decisions, in the order of the log"),
-            y=alt.Y("effective:Q", title="effective sample size"),
-            color=_colours(evaluation, rows),
-            tooltip=["policy:N", "decisions:Q", alt.Tooltip("effective:Q", format=",.0f")],
-        )
+    lines = _chart(rows).mark_line(strokeWidth=2)
+    lines = lines.encode(
+        x=alt.X("decisions:Q", title="decisions, in the order of the log"),
+        y=alt.Y("effective:Q", title="effective sample size"),
+        color=_colours(evaluation, rows),
+        tooltip=["policy:N", "decisions:Q", *_tips("effective", form=",.0f")],
     )
-    least = _chart([{"least": 30}]).mark_rule(strokeDash=[4, 4], color="#8a8f98").encode(y="least:Q")
+    least = _chart([{"least": 30}]).mark_rule(**_DASHED).encode(y="least:Q")
     return Figure(
         "sample-size",
         "Effective sample size over time",
@@ -210,23 +184,12 @@ def _over_time(evaluation: Evaluation) -> Figure | None:
         sample = policy.sample
         if sample.reward.min() < least or sample.reward.max() > most:
             continue
-        found = sequence(
-            sample.reward,
-            sample.weight,
-            reward_range=(least, most),
-            level=evaluation.level,
-            points=_MOMENTS // 2,
-        )
+        span, level = (least, most), evaluation.level
+        found = sequence(sample.reward, sample.weight, reward_range=span, level=level, points=_MOMENTS // 2)
         mean = np.cumsum(sample.weight * sample.reward) / np.arange(1, len(sample) + 1)
         rows += [
-            {
-                "policy": policy.name,
-                "decisions": n,
-                "ips": float(mean[n - 1]),
-                "low": each.low,
-                "high": each.high,
-            }
-            for n, each in found
+            {"policy": policy.name, "decisions": n, "ips": mean[n - 1], "low": band.low, "high": band.high}
+            for n, band in found
         ]
     if not rows:
         return None
@@ -236,14 +199,8 @@ def _over_time(evaluation: Evaluation) -> Figure | None:
     )
     y = alt.Y("low:Q", title="mean reward per decision", scale=alt.Scale(zero=False))
     bands = base.mark_area(opacity=0.15).encode(y=y, y2="high:Q")
-    lines = base.mark_line(strokeWidth=2, clip=True).encode(
-        y="ips:Q",
-        tooltip=[
-            "policy:N",
-            "decisions:Q",
-            *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("ips", "low", "high")),
-        ],
-    )
+    tooltip = ["policy:N", "decisions:Q", *_tips("ips", "low", "high")]
+    lines = base.mark_line(strokeWidth=2, clip=True).encode(y="ips:Q", tooltip=tooltip)
     return Figure(
         "over-time",
         "IPS over time, and a band that may be looked at any time",
@@ -262,14 +219,12 @@ def _arms(evaluation: Evaluation) -> Figure | None:
         row | {"low": row["mean"] - 1.96 * row["error"], "high": row["mean"] + 1.96 * row["error"]}
         for row in rows[:_MOST_ARMS]
     ]
-    order = [row["arm"] for row in rows]
-    y = alt.Y("arm:N", title=None, sort=order, axis=alt.Axis(labelLimit=150))
+    y = alt.Y("arm:N", title=None, sort=_values(rows, "arm"), axis=alt.Axis(labelLimit=150))
     base = _chart(rows).encode(y=y)
-    tooltip = ["arm:N", "chosen:Q", alt.Tooltip("mean:Q", format=".4f")]
-    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(
-        x=alt.X("low:Q", title="mean reward where it was chosen"), x2="high:Q"
-    )
-    dots = base.mark_point(filled=True, size=50, color="#0072B2").encode(x="mean:Q", tooltip=tooltip)
+    tooltip = ["arm:N", "chosen:Q", *_tips("mean")]
+    x = alt.X("low:Q", title="mean reward where it was chosen")
+    bars = base.mark_rule(strokeWidth=2, color=_ONE_COLOUR).encode(x=x, x2="high:Q")
+    dots = base.mark_point(filled=True, size=50, color=_ONE_COLOUR).encode(x="mean:Q", tooltip=tooltip)
     counts = base.mark_bar(color="#A8A8A8").encode(x=alt.X("chosen:Q", title="times chosen"), tooltip=tooltip)
     height = max(90, 20 * len(rows))
     more = f" The {len(rows)} arms chosen most; {rest:,} others are not shown." if rest else ""
@@ -283,36 +238,15 @@ def _arms(evaluation: Evaluation) -> Figure | None:
 
 
 def _calibration(evaluation: Evaluation) -> Figure | None:
-    rows = [
-        {
-            "logged": row["logged"],
-            "chosen": row["chosen"],
-            "candidates": row["candidates"],
-            "errors": row["errors"],
-        }
-        for row in evaluation.log.calibration
-        if np.isfinite(row["errors"])
-    ]
+    rows = [row for row in evaluation.log.calibration if np.isfinite(row["errors"])]
     if not rows:
         return None
-    line = (
-        _chart([{"at": 0.0}, {"at": 1.0}])
-        .mark_line(strokeDash=[4, 4], color="#8a8f98")
-        .encode(x=alt.X("at:Q", title="logged probability"), y=alt.Y("at:Q", title="share that was chosen"))
-    )
-    dots = (
-        _chart(rows)
-        .mark_point(filled=True, size=70, color="#0072B2")
-        .encode(
-            x="logged:Q",
-            y="chosen:Q",
-            tooltip=[
-                *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("logged", "chosen")),
-                alt.Tooltip("candidates:Q", format=",.0f"),
-                alt.Tooltip("errors:Q", title="standard errors apart", format="+.1f"),
-            ],
-        )
-    )
+    x, y = alt.X("at:Q", title="logged probability"), alt.Y("at:Q", title="share that was chosen")
+    line = _chart([{"at": 0.0}, {"at": 1.0}]).mark_line(**_DASHED).encode(x=x, y=y)
+    apart = alt.Tooltip("errors:Q", title="standard errors apart", format="+.1f")
+    tooltip = [*_tips("logged", "chosen"), *_tips("candidates", form=",.0f"), apart]
+    dots = _chart(rows).mark_point(filled=True, size=70, color=_ONE_COLOUR)
+    dots = dots.encode(x="logged:Q", y="chosen:Q", tooltip=tooltip)
     return Figure(
         "calibration",
         "Are the logged probabilities true?",

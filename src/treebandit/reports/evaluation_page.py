@@ -5,20 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treebandit.errors import MissingExtraError
 from treebandit.reports.evaluation_figures import evaluation_figures
 from treebandit.reports.evaluation_terminal import FACTS, estimate_text, facts, headline
-from treebandit.reports.figures import javascript
 from treebandit.reports.files import write_whole
-from treebandit.reports.page import chart_specs, inline_script, templates
+from treebandit.reports.page import render
 
 if TYPE_CHECKING:
     from treebandit.evaluation import Evaluation
-
-try:
-    import jinja2  # noqa: F401
-except ImportError as error:
-    raise MissingExtraError(error.name or "jinja2", "experiments") from error
 
 
 def write_evaluation_page(evaluation: Evaluation, file: str | Path) -> Path:
@@ -28,30 +21,19 @@ def write_evaluation_page(evaluation: Evaluation, file: str | Path) -> Path:
 
 def evaluation_page(evaluation: Evaluation) -> str:
     """The page as text; every name in it is escaped by the template."""
-    drawn = evaluation_figures(evaluation)
-    specs, datasets = chart_specs(drawn)
     estimators = list(dict.fromkeys(name for policy in evaluation.policies for name in policy.estimates))
-    return (
-        templates()
-        .get_template("evaluation.html")
-        .render(
-            evaluation=evaluation,
-            headline=headline(evaluation),
-            heads=FACTS,
-            estimators=estimators,
-            rows=[
-                (
-                    policy,
-                    facts(policy),
-                    [_cell(policy.estimates.get(name)) for name in estimators],
-                )
-                for policy in evaluation.policies
-            ],
-            figures=drawn,
-            specs=specs,
-            datasets=datasets,
-            library=inline_script(javascript()),
-        )
+    rows = [
+        (policy, facts(policy), [_cell(policy.estimates.get(name)) for name in estimators])
+        for policy in evaluation.policies
+    ]
+    return render(
+        "evaluation.html",
+        evaluation_figures(evaluation),
+        evaluation=evaluation,
+        headline=headline(evaluation),
+        heads=FACTS,
+        estimators=estimators,
+        rows=rows,
     )
 
 

@@ -27,15 +27,10 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     for warning in evaluation.warnings():
         console.print(Text(f"Doubtful: {warning}.", style="yellow"))
     console.print(_diagnostics(evaluation))
-    names = list(dict.fromkeys(name for policy in evaluation.policies for name in policy.estimates))
-    if names:
+    if any(policy.estimates for policy in evaluation.policies):
         console.print(_estimates(evaluation))
-        console.print(
-            Text(
-                f"Mean reward per decision, {100 * evaluation.level:g} % {evaluation.interval} interval.",
-                style="dim",
-            )
-        )
+        kind = f"{100 * evaluation.level:g} % {evaluation.interval} interval"
+        console.print(Text(f"Mean reward per decision, {kind}.", style="dim"))
     for policy in evaluation.policies:
         if policy.refusal:
             shown = " (shown anyway)" if policy.estimates else "; --anyway shows the number"

@@ -95,8 +95,8 @@ def odd_ones(curves: pl.DataFrame, rounds: int) -> list[str]:
     ]
 
 
-def _first_few(names: list[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
+def _first_few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + f" and {len(names) - 3} more" * (len(names) > 3)
 
 
 def with_band(summary: pl.DataFrame) -> pl.DataFrame:

@@ -33,33 +33,34 @@ def write_page(source: str | Path | Results, file: str | Path) -> Path:
 
 def page(results: Results) -> str:
     """The page as text; every name in it is escaped by the template."""
-    summary, drawn = summarise(results), figures(results, page=True)
-    specs, datasets = chart_specs(drawn)
-    return (
-        templates()
-        .get_template("page.html")
-        .render(
-            results=results,
-            studies=played_studies(results),
-            agents=summary["agent"].n_unique(),
-            problems=summary["environment"].n_unique(),
-            missing=_missing(results),
-            looks=looks(summary["agent"]),
-            tables={table.varied: table for table in tables(summary, results)},
-            figures=drawn,
-            map_sentences=results.maps[1],
-            provenance=provenance_rows(results),
-            settings=settings(results.runs),
-            citation=paper_citation(),
-            about_data=about_data(results),
-            specs=specs,
-            datasets=datasets,
-            library=inline_script(javascript()),
-        )
+    summary = summarise(results)
+    return render(
+        "page.html",
+        figures(results, page=True),
+        results=results,
+        studies=played_studies(results),
+        agents=summary["agent"].n_unique(),
+        problems=summary["environment"].n_unique(),
+        missing=_missing(results),
+        looks=looks(summary["agent"]),
+        tables={table.varied: table for table in tables(summary, results)},
+        map_sentences=results.maps[1],
+        provenance=provenance_rows(results),
+        settings=settings(results.runs),
+        citation=paper_citation(),
+        about_data=about_data(results),
     )
 
 
-def templates() -> Environment:
+def render(template: str, drawn: list[Figure], **values: Any) -> str:
+    """A page with its figures, and the script that draws them."""
+    specs, datasets = _chart_specs(drawn)
+    library = _inline_script(javascript())
+    page = _templates().get_template(template)
+    return page.render(figures=drawn, specs=specs, datasets=datasets, library=library, **values)
+
+
+def _templates() -> Environment:
     """The templates of all pages: every value is escaped, and an unknown name is an error."""
     environment = Environment(
         loader=PackageLoader("treebandit.reports", "template"),
@@ -72,7 +73,7 @@ def templates() -> Environment:
     return environment
 
 
-def chart_specs(drawn: list[Figure]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _chart_specs(drawn: list[Figure]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Specs by id, and the data of all of them by name: what several panels show is there once."""
     specs: dict[str, Any] = {}
     datasets: dict[str, Any] = {}
@@ -90,6 +91,6 @@ def _missing(results: Results) -> dict[str, str]:
     return dict(results.missing.group_by("agent", maintain_order=True).agg(text).iter_rows())
 
 
-def inline_script(text: str) -> Markup:
+def _inline_script(text: str) -> Markup:
     """Keep a script from ending early, or from opening a comment, at what merely looks like a tag."""
     return Markup(re.sub(r"<(/script|!--)", r"<\\\1", text, flags=re.IGNORECASE))

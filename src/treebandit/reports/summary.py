@@ -47,23 +47,12 @@ class Results:
     left_out: how many finished runs do not count, because the study now asks for other settings.
     curve: run_id, round, cumulative regret at few rounds, where there are no records to read them from.
 
-    >>> from pathlib import Path
-    >>> from treebandit.experiments import load_study
-    >>> _ = Path("my.toml").write_text('''
-    ... rounds = 20
-    ... seeds = 2
-    ... environments = ["mushroom"]
-    ... [[agents]]
-    ... name = "LinUCB"
-    ... class = "LinUCB"
-    ... ''')
-    >>> study = load_study("my.toml")
-    >>> from treebandit.experiments import play, write_record
-    >>> for spec in study.runs():
-    ...     _ = write_record(play(spec), "results")
+    >>> from treebandit.experiments import RunSpec, play, write_record
+    >>> agent = {"name": "LinUCB", "class": "LinUCB"}
+    >>> environment = {"name": "mushroom", "class": "Classification", "data": "mushroom"}
+    >>> path = write_record(play(RunSpec(agent, environment, seed=0, rounds=20)), "results")
     >>> from treebandit.reports import read_results, summarise
-    >>> results = read_results("results")
-    >>> summarise(results)["agent"].to_list()
+    >>> summarise(read_results("results"))["agent"].to_list()
     ['LinUCB']
     """
 

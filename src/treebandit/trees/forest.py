@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,31 +34,8 @@ class TreeLearner(Protocol):
 
 
 @runtime_checkable
-class GroupedTreeLearner(TreeLearner, Protocol):
-    """A tree learner that uses what is known of the columns."""
-
-    #: That `fit` takes `column_groups` and `masked`.
-    takes_column_groups: ClassVar[bool]
-
-    def fit(
-        self,
-        features: Features,
-        targets: Floats,
-        *,
-        seed: int,
-        column_groups: ColumnGroups = (),
-        masked: Masked = ((), 0.0),
-    ) -> Forest:
-        """Grow trees on (n, d) features and (n,) targets.
-
-        column_groups: (start, stop) of the columns that are one category's one-hot, or the arm's.
-        masked: columns, and the share of the trees that may not see them.
-        """
-
-
-@runtime_checkable
-class SteppedTreeLearner(GroupedTreeLearner, Protocol):
-    """A tree learner that can be held up between two trees."""
+class SteppedTreeLearner(TreeLearner, Protocol):
+    """A tree learner that uses what is known of the columns, and can be held up between two trees."""
 
     def fit_steps(
         self,
@@ -69,7 +46,11 @@ class SteppedTreeLearner(GroupedTreeLearner, Protocol):
         column_groups: ColumnGroups = (),
         masked: Masked = ((), 0.0),
     ) -> Generator[float, None, Forest]:
-        """`fit` in steps; yields the share of the trees that are grown, and returns the forest."""
+        """`fit` in steps; yields the share of the trees that are grown, and returns the forest.
+
+        column_groups: (start, stop) of the columns that are one category's one-hot, or the arm's.
+        masked: columns, and the share of the trees that may not see them.
+        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +44,6 @@ class HistogramForest:
     5
     """
 
-    #: That `fit` takes `column_groups` and `masked`.
-    takes_column_groups: ClassVar[bool] = True
-
     n_trees: int = 100
     max_depth: int | None = 10
     min_samples_leaf: int = 2
@@ -61,11 +58,6 @@ class HistogramForest:
         check_max_features(self, self.max_features)
         check_flag("HistogramForest.bootstrap", self.bootstrap)
         check_number("HistogramForest.subsample", self.subsample, above=0.0, most=1.0)
-
-    @property
-    def threads(self) -> int:
-        """Always one."""
-        return 1
 
     def fit(
         self,
@@ -114,11 +106,7 @@ class _Growth:
     """The trees grown so far on one table."""
 
     def __init__(
-        self,
-        learner: HistogramForest,
-        features: Features,
-        groups: ColumnGroups,
-        masked: Masked,
+        self, learner: HistogramForest, features: Features, groups: ColumnGroups, masked: Masked
     ) -> None:
         self._bins = Bins.fit(features, learner.bins, groups)
         table = self._bins.table(self._bins.encode(features))

@@ -7,7 +7,7 @@ import reprlib
 import sys
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,29 +19,10 @@ from treebandit.parameters import check_number
 MOST_TREES, DEEPEST, MOST_THREADS = 100_000, 10_000, 256
 
 
-class Sized(Protocol):
-    """A learner with the size parameters that all share."""
-
-    @property
-    def n_trees(self) -> int:
-        """Number of trees."""
-
-    @property
-    def max_depth(self) -> int | None:
-        """Greatest depth; None for no limit."""
-
-    @property
-    def min_samples_leaf(self) -> int:
-        """Fewest training rows in a leaf."""
-
-    @property
-    def threads(self) -> int:
-        """Threads of one fit."""
-
-
-def check_limits(learner: Sized, *, fewest_in_leaf: int = 2) -> None:
+def check_limits(learner: Any, *, fewest_in_leaf: int = 2) -> None:
     """Raise a ParameterError for sizes that are no whole numbers or too small, and learning rates outside (0, 1].
 
+    learner: has max_depth and min_samples_leaf; n_trees, threads and learning_rate are checked where it has them.
     fewest_in_leaf: 2, because the variance of a leaf's rows needs as many.
     """
     name = type(learner).__name__
@@ -52,7 +33,7 @@ def check_limits(learner: Sized, *, fewest_in_leaf: int = 2) -> None:
         "threads": (1, MOST_THREADS),
     }
     for size, (least, most) in limits.items():
-        value, optional = getattr(learner, size), size == "max_depth"
+        value, optional = getattr(learner, size, least), size == "max_depth"
         check_number(f"{name}.{size}", value, least=least, most=most, whole=True, optional=optional)
     if hasattr(learner, "learning_rate"):
         check_number(f"{name}.learning_rate", learner.learning_rate, above=0.0, most=1.0)

@@ -28,6 +28,7 @@ StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
 
 _LARGEST_SEED = 2**31 - 1
 _NESTED = "trees__"
+_AS_FEATURES: dict[str, Any] = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
 
 
 class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -121,41 +122,27 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each."""
         check_is_fitted(self)
         _refuse_sparse(X)
-        features: Features = validate_data(
-            self, X, reset=False, dtype=np.float32, order="C", ensure_all_finite="allow-nan"
-        )
+        features: Features = validate_data(self, X, reset=False, **_AS_FEATURES)
         return self.scale_.original(self.leaves_.estimate(features))
 
     def _validated(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[Features, Floats]:
-        rows = 2 if reset else 1
-        features, targets = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            dtype=np.float32,
-            order="C",
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=rows,
-            y_numeric=True,
-        )
+        wanted = {**_AS_FEATURES, "ensure_min_samples": 2 if reset else 1, "y_numeric": True}
+        features, targets = validate_data(self, X, y, reset=reset, **wanted)
         return features, np.asarray(targets, np.float64)
 
     def _measured(self, features: Features, targets: Floats) -> LeafStatistics:
         random = check_random_state(self.random_state)
         seed = int(random.randint(_LARGEST_SEED))
-        grown, measured = features, features
-        grown_targets, measured_targets = targets, targets
+        grown: Any = slice(None)
+        measured: Any = slice(None)
         if self.statistics == "held_out" and len(targets) >= 4:
             order = random.permutation(len(targets))
             cut = min(max(round(len(targets) * self.held_out_share), 1), len(targets) - 2)
-            held, rest = np.sort(order[:cut]), np.sort(order[cut:])
-            grown, grown_targets = features[rest], targets[rest]
-            measured, measured_targets = features[held], targets[held]
+            measured, grown = np.sort(order[:cut]), np.sort(order[cut:])
         return LeafStatistics.measure(
-            self._learner.fit(grown, grown_targets, seed=seed),
-            measured,
-            measured_targets,
+            self._learner.fit(features[grown], targets[grown], seed=seed),
+            features[measured],
+            targets[measured],
             output=self.leaf_output,
             out_of_bag=self.statistics == "out_of_bag",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ class _AveragedTrees:
     threads: of scikit-learn (`n_jobs`).
     """
 
+    #: Its class in `sklearn.ensemble`.
+    _regressor = "RandomForestRegressor"
+
     n_trees: int = 100
     max_depth: int | None = 10
     min_samples_leaf: int = 2
@@ -45,7 +49,7 @@ class _AveragedTrees:
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow `n_trees` trees on (n, d) features and (n,) targets."""
-        ensemble = self._ensemble()(
+        ensemble = getattr(import_module("sklearn.ensemble"), self._regressor)(
             n_estimators=self.n_trees,
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
@@ -55,9 +59,6 @@ class _AveragedTrees:
             random_state=seed,
         ).fit(features, targets)
         return read_ensemble(ensemble, len(features))
-
-    def _ensemble(self) -> Any:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,6 @@ class RandomForestTrees(_AveragedTrees):
         tried = max(1, int(share * width)) if isinstance(share, float) else share
         return PathLimits(self.n_trees, self.bootstrap, self.max_depth, self.min_samples_leaf, tried)
 
-    def _ensemble(self) -> Any:
-        from sklearn.ensemble import RandomForestRegressor
-
-        return RandomForestRegressor
-
 
 @dataclass(frozen=True)
 class ExtraTrees(_AveragedTrees):
@@ -96,12 +92,8 @@ class ExtraTrees(_AveragedTrees):
     5
     """
 
+    _regressor = "ExtraTreesRegressor"
     bootstrap: bool = False
-
-    def _ensemble(self) -> Any:
-        from sklearn.ensemble import ExtraTreesRegressor
-
-        return ExtraTreesRegressor
 
 
 @dataclass(frozen=True)
@@ -127,16 +119,6 @@ class DecisionTreeTrees:
     def __post_init__(self) -> None:
         check_limits(self, fewest_in_leaf=1)
         check_installed("sklearn", "scikit-learn", "sklearn")
-
-    @property
-    def n_trees(self) -> int:
-        """Always one."""
-        return 1
-
-    @property
-    def threads(self) -> int:
-        """Always one."""
-        return 1
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow the tree on (n, d) features and (n,) targets."""

@@ -9,21 +9,10 @@ import numpy as np
 
 from treebandit.errors import SavedFileError
 
-_NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+_NUMBERS = {b"i": ">b", b"U": ">B", b"I": ">h", b"l": ">i", b"L": ">q", b"d": ">f", b"D": ">d"}
 _DTYPES = {mark: np.dtype(code) for mark, code in _NUMBERS.items()}
-_STRUCTS = {
-    mark: struct.Struct(code)
-    for mark, code in {
-        b"i": ">b",
-        b"U": ">B",
-        b"I": ">h",
-        b"l": ">i",
-        b"L": ">q",
-        b"d": ">f",
-        b"D": ">d",
-    }.items()
-}
-_LONG = struct.Struct(">q")
+_STRUCTS = {mark: struct.Struct(code) for mark, code in _NUMBERS.items()}
+_LONG = _STRUCTS[b"L"]
 _TYPED = struct.Struct(">2xc2sq")
 _CONSTANTS = {b"Z": None, b"T": True, b"F": False}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import polars as pl
 from treebandit.errors import LogError
 from treebandit.evaluation.columns import SCHEMA
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import reading, scan_text
+from treebandit.evaluation.log_files import lines_of, reading, scan_text
 from treebandit.files import replacing
 
 _MULTI, _TAG = "_multi", "_tag"
@@ -39,9 +39,9 @@ def read_dsjson(path: str | os.PathLike[str], *, personalizer: bool = False) -> 
 
 def log_of(records: Iterable[dict[str, Any]], source: str) -> DecisionLog:
     """The log of records in the columns of NDJSON, a part at a time."""
-    frames = []
+    frames, left = [], iter(records)
     with reading(source):
-        for part in _chunks(records):
+        while part := list(islice(left, _LINES)):
             lines = "\n".join(json.dumps(record, allow_nan=False) for record in part)
             frames.append(scan_text(lines).collect())
     frame = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
@@ -53,6 +53,15 @@ def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
 
     Every decision must choose one arm and have a probability. An arm's name becomes its `_tag`, which is no feature.
     """
+    return write_events(
+        log, path, lambda record: json.dumps(_event(record), ensure_ascii=False) + "\n", form="dsjson"
+    )
+
+
+def write_events(
+    log: DecisionLog, path: str | os.PathLike[str], text: Callable[[dict[str, Any]], str], *, form: str
+) -> int:
+    """Write the text of each decision that has a reward; gives how many were left out because they have none."""
     left_out = 0
     log.check()
     with reading(os.fspath(path), "written"), replacing(path) as file:
@@ -60,37 +69,29 @@ def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
             if "reward" not in record:
                 left_out += 1
                 continue
-            file.write((json.dumps(_event(record, log.source), ensure_ascii=False) + "\n").encode())
+            if len(record["chosen"]) != 1 or "probability" not in record:
+                raise LogError(
+                    f"{log.source}: decision {record['id']!r} chooses several rows or has no probability; {form} "
+                    "needs one action and its probability"
+                )
+            file.write(text(record).encode())
     return left_out
-
-
-def _chunks(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    chunk = []
-    for record in records:
-        chunk.append(record)
-        if len(chunk) == _LINES:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> Iterator[dict[str, Any]]:
     place = Path(path)
     if not place.exists():
         raise LogError(f"{place} does not exist; give a dsjson file")
-    with gzip.open(place, "rb") if place.suffix == ".gz" else open(place, "rb") as file:
-        for number, line in enumerate(file, 1):
-            # Writers put checkpoint lines between the events; Vowpal Wabbit skips what does not begin an object.
-            if not line.lstrip().startswith(b"{"):
-                continue
-            try:
-                event = json.loads(line)
-                yield _record(event, number, features)
-            except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-                raise LogError(
-                    f"{place}, line {number}, is no contextual bandit event of dsjson ({error!r})"
-                ) from error
+    for number, line in lines_of(place):
+        # Writers put checkpoint lines between the events; Vowpal Wabbit skips what does not begin an object.
+        if not line.lstrip().startswith(b"{"):
+            continue
+        try:
+            yield _record(json.loads(line), number, features)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
+            raise LogError(
+                f"{place}, line {number}, is no contextual bandit event of dsjson ({error!r})"
+            ) from error
 
 
 def _record(event: dict[str, Any], number: int, features: Callable[[Any], Any]) -> dict[str, Any]:
@@ -148,13 +149,8 @@ def _by_action(ranked: Any, chances: Any, size: int) -> list[float] | None:
     return [float(chance) for _, chance in sorted(zip(ranked, chances, strict=True))]
 
 
-def _event(record: dict[str, Any], source: str) -> dict[str, Any]:
+def _event(record: dict[str, Any]) -> dict[str, Any]:
     """One decision as an event."""
-    if len(record["chosen"]) != 1 or "probability" not in record:
-        raise LogError(
-            f"{source}: decision {record['id']!r} chooses several rows or has no probability; dsjson needs one action "
-            "and its probability"
-        )
     size = len(record.get("arms") or record["arm_contexts"])
     own = record.get("arm_contexts") or [{}] * size
     names = record.get("arms")

@@ -11,7 +11,6 @@ The label is action:cost:probability, on the line of the chosen action.
 
 from __future__ import annotations
 
-import gzip
 import math
 import os
 import re
@@ -20,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from treebandit.errors import LogError
-from treebandit.evaluation.converters.vw_json import log_of, named
+from treebandit.evaluation.converters.vw_json import log_of, named, write_events
 from treebandit.evaluation.log import DecisionLog
-from treebandit.evaluation.log_files import reading
-from treebandit.files import replacing
+from treebandit.evaluation.log_files import lines_of
 
 #: Characters that separate things in Vowpal Wabbit's text; in names they become underscores.
 _SPECIAL = re.compile(r"[\s|:]")
@@ -45,15 +43,7 @@ def write_vw_text(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     Numbers become `name:value`, texts `name=text`, true `name`; false and null are left out, as Vowpal Wabbit's own
     JSON reader does. Blanks, colons and bars in names become underscores.
     """
-    left_out = 0
-    log.check()
-    with reading(os.fspath(path), "written"), replacing(path) as file:
-        for record in log.records():
-            if "reward" not in record:
-                left_out += 1
-                continue
-            file.write(("\n".join(_lines(record, log.source)) + "\n\n").encode())
-    return left_out
+    return write_events(log, path, lambda record: "\n".join(_lines(record)) + "\n\n", form="--cb_adf")
 
 
 def _records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
@@ -61,19 +51,14 @@ def _records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     if not place.exists():
         raise LogError(f"{place} does not exist; give a text file of Vowpal Wabbit")
     event: list[str] = []
-    started = number = 0
-    with (
-        gzip.open(place, "rt", encoding="utf-8")
-        if place.suffix == ".gz"
-        else open(place, encoding="utf-8") as file
-    ):
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                started = started if event else number
-                event.append(line.rstrip("\n"))
-            elif event:
-                yield from _decision(event, place, started)
-                event = []
+    started = 0
+    for number, line in lines_of(place):
+        if line.strip():
+            started = started if event else number
+            event.append(line.decode().rstrip("\r\n"))
+        elif event:
+            yield from _decision(event, place, started)
+            event = []
     if event:
         yield from _decision(event, place, started)
 
@@ -151,12 +136,7 @@ def _number(text: str) -> float:
     return number
 
 
-def _lines(record: dict[str, Any], source: str) -> Iterator[str]:
-    if len(record["chosen"]) != 1 or "probability" not in record:
-        raise LogError(
-            f"{source}: decision {record['id']!r} chooses several rows or has no probability; --cb_adf needs one "
-            "action and its probability"
-        )
+def _lines(record: dict[str, Any]) -> Iterator[str]:
     size = len(record.get("arms") or record["arm_contexts"])
     own = record.get("arm_contexts") or [None] * size
     names = record.get("arms") or [""] * size
@@ -180,10 +160,8 @@ def _text(context: Any) -> str:
             spaces[_SPECIAL.sub("_", name)] = [
                 word for part, inner in _flat(value) for word in _words(part, inner)
             ]
-    return (
-        " ".join(f"|{name} {' '.join(words)}".rstrip() for name, words in spaces.items() if words or name)
-        or "|"
-    )
+    texts = [f"|{name} {' '.join(words)}".rstrip() for name, words in spaces.items() if words or name]
+    return " ".join(texts) or "|"
 
 
 def _flat(value: dict[str, Any], front: str = "") -> Iterator[tuple[str, Any]]:

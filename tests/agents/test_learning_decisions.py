@@ -1,0 +1,138 @@
+"""Learning from decisions: whoever made them, over any contexts, one or several at a time."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from taught import OFFERS, X, fingerprint, inputs_of
+
+import treebandit
+from treebandit import Bandit, Candidates, Columns, LinUCB, TopK
+from treebandit.errors import (
+    InputError,
+)
+
+CONTEXTS = {
+    "array": X[0].astype(np.float64),
+    "float32 rows": X[:3],
+    "lists": X[:3].tolist(),
+    "dict": {"x": 1.0, "kind": "new"},
+    "dicts": [{"x": 1.0, "kind": "a"}, {"x": 2.0, "kind": "b"}, {"x": 3.0, "kind": None}],
+    "pandas": pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", None]}),
+    "polars": pl.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", None]}),
+    "one row": pl.DataFrame({"x": [1.0], "kind": ["a"]}),
+    "series": pd.Series({"x": 1.0, "kind": "a"}),
+    "numbers in a series": pd.Series([1.0, 2.0]),
+    "none": None,
+}
+
+
+def rows_of(contexts, rows):
+    """What a caller would give to `learn`."""
+    if isinstance(contexts, pd.DataFrame):
+        return contexts.iloc[rows]
+    if isinstance(contexts, pl.DataFrame) and len(contexts) > 1:
+        return contexts[rows]
+    if isinstance(contexts, list) or (isinstance(contexts, np.ndarray) and contexts.ndim > 1):
+        return [contexts[row] for row in rows]
+    return contexts
+
+
+@pytest.mark.parametrize("kind", CONTEXTS)
+@pytest.mark.parametrize("k", [1, 2])
+def test_learning_a_decision_is_learning_its_rows(kind, k):
+    given, rewards = CONTEXTS[kind], [1.0, 0.5][:k]
+    agent, twin = Bandit(seed=0), Bandit(seed=0)
+    for _ in range(3):
+        decision = agent.decide(given, arms=OFFERS, oracle=TopK(k))
+        twin.decide(given, arms=OFFERS, oracle=TopK(k))
+        agent.learn(decision, rewards if k > 1 else rewards[0])
+        twin.learn(rows_of(given, decision.rows.tolist()), rewards, arms=list(decision.arms))
+    assert fingerprint(agent) == fingerprint(twin)
+    batch, apart = Bandit(seed=0), Bandit(seed=0)
+    batch.learn([decision, decision], [rewards, rewards])
+    apart.learn([decision], [rewards])
+    apart.learn(decision, rewards)
+    assert inputs_of(batch)["labels"] == inputs_of(apart)["labels"]
+    assert batch.model.history.contexts.tobytes() == apart.model.history.contexts.tobytes()
+
+
+def test_a_decision_is_learned_by_an_agent_with_other_codes(tmp_path):
+    """Codes of categories and arms are those of the agent that learns."""
+    teacher, pupil = Bandit(seed=0), Bandit(seed=1)
+    teacher.learn([{"kind": "a"}, {"kind": "b"}], [0, 1], arms=["tea", "coffee"])
+    pupil.learn([{"kind": "c"}, {"kind": "b"}, {"kind": "a"}], [0, 1, 2], arms=["coffee", "water", "tea"])
+    decision = pickle.loads(pickle.dumps(teacher.decide({"kind": "b"}, arms=["coffee"])))
+    pupil.learn(decision, 5.0)
+    assert inputs_of(pupil)["labels"] == ["coffee", "water", "tea"]
+    history = pupil.model.history
+    assert (history.contexts[-1, 0], history.arms[-1], history.rewards[-1]) == (1.0, 0, 5.0)
+    pupil.save(tmp_path / "agent")
+    treebandit.load(tmp_path / "agent").learn([decision, decision], [1.0, 2.0])
+
+
+def test_a_decision_keeps_its_own_copy_of_what_was_given():
+    for given in (X[:3].copy(), X[0].copy(), {"x": 1.0}, pd.DataFrame({"x": [1.0, 2.0, 3.0]})):
+        agent = Bandit(seed=0)
+        decision = agent.decide(given, arms=OFFERS)
+        before = decision.candidates.contexts.copy()
+        if isinstance(given, dict):
+            given["x"] = 99.0
+        elif isinstance(given, pd.DataFrame):
+            given.iloc[:, 0] = 99.0
+        else:
+            given[...] = 99.0
+        agent.learn(decision, 1.0)
+        assert agent.model.history.contexts[0, 0] != 99.0
+        assert decision.candidates.contexts.tolist() == before.tolist()
+
+
+def test_decisions_over_candidates_are_learned_as_candidates():
+    rows = Candidates(X[:3].copy(), np.array([7, 8, 9]), Columns.numeric(4))
+    agent = Bandit(seed=0)
+    decisions = [agent.decide(rows) for _ in range(2)]
+    assert decisions[0].labels == (7, 8, 9)
+    rows.contexts[...] = 0.0
+    agent.learn(decisions, [1.0, 2.0])
+    assert agent.model.history.arms.tolist() == [each.arm for each in decisions]
+    assert agent.model.history.contexts.any()
+
+
+def test_decisions_over_candidates_with_more_and_more_categories():
+    def offered(*categories):
+        rows = Candidates(np.ones((2, 2), np.float32), np.array([0, 1]), Columns(categories))
+        return LinUCB(seed=0).decide(rows)
+
+    agent = Bandit(seed=0)
+    agent.learn([offered(2, 9), offered(5, 3)], [1.0, 2.0])
+    assert inputs_of(agent)["columns"][0] == [5, 9]
+    with pytest.raises(InputError, match="different columns in one list"):
+        agent.learn([offered(2, 9), offered(0, 3)], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda a, d: a.learn(d, [1.0, 2.0]), "2 rewards for 1 chosen rows"),
+        (lambda a, d: a.learn(d, 1.0, arms=["tea"]), "a Decision knows its arms"),
+        (lambda a, d: a.learn(d, np.nan), "the reward of row 0 is nan"),
+        (lambda a, d: a.learn([d, d], [1.0]), "1 rewards for 2 decisions"),
+        (lambda a, d: a.learn([d, d], 1.0), "rewards are 1.0; give one per decision, 2 in all"),
+        (lambda a, d: a.learn([d, d], [1.0, [1.0, 2.0]]), "2 rewards for the 1 chosen rows of decision 1"),
+        (lambda a, d: a.learn([d, X[0]], [1.0, 2.0]), "at place 1 of a list of decisions"),
+        (lambda a, d: a.learn([d, LinUCB(seed=0).decide(X[:2])], [1.0, 2.0]), "decisions without arms"),
+        (lambda a, d: a.learn(LinUCB(seed=0).decide(X[0, :2], arms=OFFERS), 1.0), "rows of 2 features"),
+        (lambda a, d: a.learn(LinUCB(seed=0).decide({"x": 1}, arms=OFFERS), 1.0), "give an array"),
+        (lambda a, d: a.learn([d, LinUCB(seed=0).decide({"x": 1}, arms=OFFERS)], [1, 1]), "learn them apart"),
+    ],
+)
+def test_what_cannot_be_learned_changes_nothing(call, words):
+    agent = LinUCB(seed=0)
+    decision = agent.decide(X[0], arms=OFFERS)
+    agent.learn(decision, 0.5)
+    before = fingerprint(agent)
+    with pytest.raises(InputError, match=words):
+        call(agent, decision)
+    assert fingerprint(agent) == before
