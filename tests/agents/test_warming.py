@@ -47,6 +47,8 @@ again.estimate(X, arms=["a"] * 300)
 again.learn(X[0], 1.0, arms=["a"])
 again.choose(X[0], arms=["a", "b"])
 again.decide(X, arms=["a"] * 300)
+again.explain(X[:3], arms=["a", "b", "c"])
+described.explain(X[:4])
 late = {k.py_func.__name__: k.signatures for k in kernels() if len(k.signatures) > before.get(k, 0)}
 print(late or "nothing")
 """

@@ -21,7 +21,7 @@ def test_scores_are_sums_over_the_leaves_found(n, n_trees):
     leaves, _, _ = measured(n_trees=n_trees)
     rows = np.random.default_rng(1).standard_normal((n, 3)).astype(np.float32)
     found = leaves.forest.find_leaves(rows)
-    sums = kernels.score_rows(leaves.forest.arrays, leaves.table, rows)
+    sums = kernels.sum_rows(leaves.forest.arrays, leaves.table, rows)
     for column, got in zip((kernels.OUTPUT, kernels.VARIANCE, kernels.COUNT), sums, strict=True):
         np.testing.assert_allclose(got, leaves.table[found, column].sum(1), rtol=1e-12, atol=1e-15)
 

@@ -41,13 +41,12 @@ def rounds(count=50, n=N, seed=1):
 def assert_as_walked(leaves, rows, key=0, draws=2):
     """To the last bit."""
     forest, estimate = leaves.forest, leaves.estimate(rows)
-    sums = kernels.score_rows(forest.arrays, leaves.table, np.ascontiguousarray(rows))
+    sums = kernels.sum_rows(forest.arrays, leaves.table, np.ascontiguousarray(rows))
     np.testing.assert_array_equal(estimate.mean, sums[0] + forest.base)
     np.testing.assert_array_equal(estimate.variance, sums[1])
     np.testing.assert_array_equal(estimate.count, sums[2])
-    drawn = kernels.sample_rows(
-        forest.arrays, leaves.table, np.ascontiguousarray(rows), np.uint64(key), 0.7, draws
-    )
+    noise = np.uint64(key), 0.7
+    drawn = kernels.draw_rows(forest.arrays, leaves.table, np.ascontiguousarray(rows), noise, draws)
     samples = leaves.sample(rows, exploration=0.7, key=key, draws=draws)
     np.testing.assert_array_equal(samples, drawn.T + forest.base)
 

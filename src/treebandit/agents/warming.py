@@ -13,6 +13,7 @@ import numpy as np
 
 from treebandit import saving
 from treebandit.agents.base import BaseAgent
+from treebandit.agents.model_agent import ModelAgent
 from treebandit.errors import ArmsError, NoEstimateError, NotFittedError, ParameterError
 
 _ROUNDS = 40
@@ -22,7 +23,7 @@ _MANY, _REPEATS = 300, 20
 
 
 def warm_up(agent: BaseAgent | None = None) -> None:
-    """Compile all that an agent needs to choose, decide, learn, rebuild, estimate, save and load.
+    """Compile all that an agent needs to choose, decide, learn, rebuild, estimate, explain, save and load.
 
     Compiled code is kept on disk, for this process and later ones. The work is done on fresh agents with the same
     arguments: yours, or by default the default agent, learns nothing.
@@ -59,6 +60,9 @@ def _use(agent: BaseAgent, arms: list[str] | None) -> None:
     for rows in (2, _MANY):
         with suppress(NotFittedError, NoEstimateError):
             agent.estimate(many[:rows], arms=labels and labels[:rows])
+    if isinstance(agent, ModelAgent):
+        with suppress(NotFittedError, NoEstimateError):
+            agent.explain(many[:2], arms=labels and labels[:2], draws=2)
     with tempfile.TemporaryDirectory() as folder:
         agent.save(Path(folder) / "agent")
         saving.load(Path(folder) / "agent", classes=[type(agent)])

@@ -136,6 +136,8 @@ class ArmIndex:
 
     def __init__(self, labels: Indices | None = None) -> None:
         self.labels = np.empty(0, np.intp) if labels is None else np.asarray(labels, np.intp)
+        #: The rows once more, made where they are asked for one by one.
+        self._known: dict[int, int] | None = None
         self._sort()
 
     def __len__(self) -> int:
@@ -151,6 +153,12 @@ class ArmIndex:
         found: Indices = np.where(seen, self._rows.take(place, mode="clip"), 0)
         return found
 
+    def row(self, arm: int) -> int:
+        """The row of one arm; 0 where it was not seen."""
+        if self._known is None:
+            self._known = dict(zip(self.labels.tolist(), range(1, len(self)), strict=True))
+        return self._known.get(arm, 0)
+
     def register(self, arms: Indices) -> Indices:
         """The row of each arm, (n,); arms not seen before get new ones."""
         rows = self.find(arms)
@@ -162,6 +170,7 @@ class ArmIndex:
         return self.find(arms)
 
     def _sort(self) -> None:
+        self._known = None
         order = np.argsort(self.labels, kind="stable")
         self._sorted = self.labels[order]
         self._rows = order + 1

@@ -68,6 +68,8 @@ def array_of(given: Any, what: str, error: type[InputError] = InputError) -> NDA
     if kind is np.ndarray:
         array: NDArray[Any] = given
         return array
+    if kind is float:
+        return np.array(given)
     if kind.__module__.startswith("scipy.sparse"):
         raise error(
             f"{what} are a sparse {kind.__name__}; rows are kept as dense 32-bit numbers, so give .toarray() of it"

@@ -114,8 +114,10 @@ class Blend(TreeModel):
         update = fit.leaves.prepared_update(features, targets)
         learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
         smooth = encoder.smooth_scores(rows) if weighed and encoder.fourier is not None else None
-        w, before, predicted, change = self.linear_weight, self.errors, np.empty(len(targets)), None
-        smooth_before = self.smooth_errors
+        w, before, smooth_before = self.linear_weight, self.errors, self.smooth_errors
+        predicted, change = update.predicted, None
+        if smooth is not None or encoder.effects is not None:
+            predicted = np.empty(len(targets))
         if encoder.effects is not None and rows.arms is not None:
             change = encoder.effects.prepared_update(rows.arms, predicted, targets, new_rows=weighed)
 
@@ -126,7 +128,8 @@ class Blend(TreeModel):
                 if self._weighted and weighed:
                     self.errors = _compared(before, update.predicted, scores, targets)
                 learn()
-            predicted[:] = update.predicted + w * (scores - update.predicted)
+            if predicted is not update.predicted:
+                predicted[:] = update.predicted + w * (scores - update.predicted)
             if smooth is not None:
                 self.smooth_errors = _compared(smooth_before, predicted, smooth, targets)
             if change is not None:
@@ -230,7 +233,12 @@ def _weight(errors: Floats) -> float:
 
 
 def _compared(errors: Floats, predicted: Floats, scores: Floats, targets: Floats) -> Floats:
-    """The sums of `_weight` after these rows too."""
-    after = errors.copy()
-    blend_kernels.compare(predicted, scores, targets, _MEMORY, after)
-    return after
+    """The sums of `_weight` after these rows too, what they held before forgotten little by little.
+
+    predicted: f, by the trees before the update. scores: g, by the regressions.
+    """
+    product, square = errors.tolist()
+    for f, g, r in zip(predicted.tolist(), scores.tolist(), targets.tolist(), strict=True):
+        product = _MEMORY * product + (r - f) * (g - f)
+        square = _MEMORY * square + (g - f) * (g - f)
+    return np.array([product, square])

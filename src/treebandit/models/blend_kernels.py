@@ -7,22 +7,27 @@ from __future__ import annotations
 import numpy as np
 
 from treebandit.models.packed import kernel
+from treebandit.models.ridge_kernels import predict_rows
 
 
 @kernel
-def encode(contexts, layout, features, front, scores):  # type: ignore[no-untyped-def]
-    """Write (n, d) contexts into (n, width) features from column `front` on, and (n,) scores into the last column.
+def look_up(parts, contexts, arms, layout, made, scratch):  # type: ignore[no-untyped-def]
+    """`ridge_kernels.predict`, and features: contexts one-hot, then the score, at the end.
 
     layout: for each column its context, a code, and whether it tells that the context is this code.
+    arms: (n,), or none: then contexts become features, and nothing is predicted. made: features and predictions.
     """
-    sources, codes, coded = layout
+    (sources, codes, coded), (features, found) = layout, made
+    front = features.shape[1] - 1 - sources.shape[0]
+    predict_rows(parts, contexts, arms, found, scratch)
     for i in range(contexts.shape[0]):
         for j in range(sources.shape[0]):
             value = contexts[i, sources[j]]
             if coded[j]:
                 value = np.float32(value == codes[j])
             features[i, front + j] = value
-        features[i, features.shape[1] - 1] = scores[i]
+    for i in range(arms.shape[0]):
+        features[i, features.shape[1] - 1] = found[0, i]
 
 
 @kernel
@@ -43,15 +48,3 @@ def explore(samples, scores, leverage, weight, bonus, rewards):  # type: ignore[
             more = ((mean - best) / deviation) ** 2
         for i in range(samples.shape[1]):
             samples[k, i] += bonus * more * np.sqrt(leverage[i] / (1.0 + leverage[i]))
-
-
-@kernel
-def compare(predicted, scores, rewards, memory, errors):  # type: ignore[no-untyped-def]
-    """Add (r - f)(z·θ - f) and (z·θ - f)² of each row to `errors`, what they held before times `memory`.
-
-    f is what the trees predicted before the update, z·θ the linear score.
-    """
-    for i in range(predicted.shape[0]):
-        step = scores[i] - predicted[i]
-        errors[0] = memory * errors[0] + (rewards[i] - predicted[i]) * step
-        errors[1] = memory * errors[1] + step * step

@@ -14,6 +14,7 @@ from treebandit.errors import SavedFileError
 
 _FIRST_CAPACITY = 64
 _GROWTH = 1.125
+_NO_REWARDS = np.empty(0)
 
 
 class History:
@@ -22,10 +23,12 @@ class History:
     The arrays grow by an eighth, so that they take at most 1.2 times the bytes of what they hold.
     """
 
+    __slots__ = ("_arms", "_contexts", "_gone", "_length", "_rewards", "_whole", "columns")
+
     def __init__(self) -> None:
         self._contexts: Features | None = None
         self._arms: NDArray[np.int32] | None = None
-        self._rewards = np.empty(0)
+        self._rewards: Floats = _NO_REWARDS
         self._length = 0
         #: What the columns of the newest rows are.
         self.columns: Columns | None = None
@@ -89,22 +92,22 @@ class History:
         Columns that these rows have more, at the end, are missing in earlier rows.
         """
         start, stop = self._length, self._length + len(chosen)
+        contexts, arms, kept = self._contexts, self._arms, self._rewards
+        if contexts is None:
+            contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)
+            arms = None if chosen.arms is None else np.empty(0, np.int32)
+        if (width := chosen.contexts.shape[1]) > contexts.shape[1]:
+            contexts = _widened(contexts, width, start)
+        if stop > len(kept):
+            capacity = max(_FIRST_CAPACITY, stop, int(_GROWTH * len(kept)))
+            contexts, kept = _grown(contexts, capacity, start), _grown(kept, capacity, start)
+            arms = None if arms is None else _grown(arms, capacity, start)
+        contexts[start:stop] = chosen.contexts
+        kept[start:stop] = rewards
+        if arms is not None and chosen.arms is not None:
+            arms[start:stop] = chosen.arms
         after = History()
-        after._contexts, after._arms, after._rewards = self._contexts, self._arms, self._rewards
-        if after._contexts is None:
-            after._contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)
-            after._arms = None if chosen.arms is None else np.empty(0, np.int32)
-        if (width := chosen.contexts.shape[1]) > after._contexts.shape[1]:
-            after._contexts = _widened(after._contexts, width, start)
-        if stop > len(after._rewards):
-            capacity = max(_FIRST_CAPACITY, stop, int(_GROWTH * len(after._rewards)))
-            after._contexts = _grown(after._contexts, capacity, start)
-            after._rewards = _grown(after._rewards, capacity, start)
-            after._arms = None if after._arms is None else _grown(after._arms, capacity, start)
-        after._contexts[start:stop] = chosen.contexts
-        after._rewards[start:stop] = rewards
-        if after._arms is not None and chosen.arms is not None:
-            after._arms[start:stop] = chosen.arms
+        after._contexts, after._arms, after._rewards = contexts, arms, kept
         after._length, after.columns = stop, chosen.columns
         return after
 

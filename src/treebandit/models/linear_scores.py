@@ -10,13 +10,15 @@ import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
+from treebandit.errors import SavedFileError
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
 from treebandit.models.fourier import FourierScores
 from treebandit.models.model import Commit
-from treebandit.models.ridge import Ridge
+from treebandit.models.ridge import Ridge, plain_arrays
+from treebandit.models.ridge_arrays import scratch
 from treebandit.models.target_statistics import TargetStatistics
 
 #: Columns with more categories than this are not one-hot: their codes are numbers, with statistics of rewards beside.
@@ -96,16 +98,20 @@ class LinearEncoder(Encoder):
         encoder.many_arms = arms > _MOST_ARMS
         visible = encoder._fitted_statistics(rows, rewards, random)
         if not linear:
-            return encoder, encoder._features(visible, rows.arms, None)
+            return encoder, encoder._features(visible, rows.arms)
         encoder.ridge = Ridge()
         wide = arms * encoder._linear_width**2 > _MOST_NUMBERS
         encoder._arms = 0 if encoder.many_arms or wide else arms
         shown = encoder._shown(visible, rows.arms)
         encoder.ridge.learn(shown, rewards)
-        scores = None
-        if encoder.scored:
-            scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
-        return encoder, encoder._features(visible, rows.arms, scores)
+        if rows.arms is None or not encoder.scored:
+            return encoder, encoder._features(visible, rows.arms)
+        scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
+        visible, codes = plain_arrays(visible, rows.arms)
+        features = encoder._for_scores(len(visible), codes)
+        encoder._look_up(visible, codes[:0], features)
+        features[:, -1] = scores
+        return encoder, features
 
     def _fitted_statistics(self, rows: Candidates, rewards: Floats, random: np.random.Generator) -> Features:
         """Learn what categories of large columns pay; what trees and regressions see of the rows, cross-fitted."""
@@ -163,9 +169,21 @@ class LinearEncoder(Encoder):
         """The features, each row's linear score, (n,), and its leverage z'A⁻¹z, (n,)."""
         visible = self._visible(contexts, arms)
         if self.ridge is None:
-            return self._features(visible, arms, None), *np.zeros((2, len(contexts)))
-        mean, leverage, _ = self.ridge.predict(self._shown(visible, arms))
-        return self._features(visible, arms, mean if self.scored else None), mean, leverage
+            return self._features(visible, arms), *np.zeros((2, len(contexts)))
+        if not self.scored:
+            mean, leverage, _ = self.ridge.predict(self._shown(visible, arms))
+            return self._features(visible, arms), mean, leverage
+        visible, codes = plain_arrays(visible, arms)
+        features = self._for_scores(len(visible), codes)
+        found = self._look_up(visible, codes, features)
+        return features, found[0], found[1]
+
+    def _look_up(self, visible: Features, arms: Indices, features: Features) -> Floats:
+        """Fill in features but for the arms, and predict, (3, n); without arms nothing is predicted."""
+        assert self.ridge is not None
+        parts, found = self.ridge.parts, np.empty((3, len(arms)))
+        blend_kernels.look_up(parts, visible, arms, self._layout, (features, found), scratch(parts))
+        return found
 
     def fit_fourier(
         self, rows: Candidates, rewards: Floats, random: np.random.Generator
@@ -219,6 +237,8 @@ class LinearEncoder(Encoder):
         if state["linear"]:
             encoder._arms, encoder.ridge = int(state["linear"]["arms"]), Ridge()
             encoder.ridge.restore(state["linear"]["ridge"])
+            if encoder.ridge.categories != encoder._linear_columns.categories:
+                raise SavedFileError("the saved regressions do not have the columns of the encoder")
         if (effects := schema.optional(state, "effects")) is not None:
             encoder.effects = ArmEffects.restored(effects)
         encoder.many_arms = schema.flag(state, "many_arms")
@@ -231,33 +251,36 @@ class LinearEncoder(Encoder):
 
     def _shown(self, contexts: Features, arms: Indices | None) -> Candidates:
         """Rows as the regressions see them: no arms where all share one model."""
-        seen = contexts if self._seen == contexts.shape[1] else contexts[:, : self._seen]
-        return Candidates(seen, arms if self._arms else None, self._linear_columns)
+        return Candidates(contexts, arms if self._arms else None, self._linear_columns)
 
     def _visible(self, contexts: Features, arms: Indices | None, own: Features | None = None) -> Features:
         """The columns that trees and regressions see; `own` statistics of large ones behind them, else as learned."""
-        # Columns added since are left out.
-        kept = self._kept
-        seen = contexts[:, : len(self.columns)] if kept is None else contexts.take(kept, axis=1)
+        seen = contexts
+        if self._kept is not None:
+            seen = contexts.take(self._kept, axis=1)
+        elif contexts.shape[1] > len(self.columns):  # some were added since
+            seen = contexts[:, : len(self.columns)]
         if self._statistics is None:
             return seen
         if own is None:
             own = self._statistics(contexts, None if self.many_arms else arms)
         return np.hstack([seen, own])
 
-    def _features(self, contexts: Features, arms: Indices | None, scores: Floats | None) -> Features:
-        if scores is None:
-            shown = contexts if self._spread is None else self._spread(contexts)
-            if not self._front:
-                return np.ascontiguousarray(shown)
-            features = np.empty((len(contexts), self.width), np.float32)
-            self._fill_arms(features, arms)
-            features[:, self._front :] = shown
-            return features
-        features = np.empty((len(contexts), self.width + 1), np.float32)
+    def _features(self, contexts: Features, arms: Indices | None) -> Features:
+        """What trees see that do without the score."""
+        shown = contexts if self._spread is None else self._spread(contexts)
+        if not self._front:
+            return np.ascontiguousarray(shown)
+        features = np.empty((len(contexts), self.width), np.float32)
+        self._fill_arms(features, arms)
+        features[:, self._front :] = shown
+        return features
+
+    def _for_scores(self, n: int, arms: Indices) -> Features:
+        """(n, width + 1) features of which only the arms are filled in."""
+        features = np.empty((n, self.width + 1), np.float32)
         if self._front:
             self._fill_arms(features, arms)
-        blend_kernels.encode(contexts, self._layout, features, self._front, scores)
         return features
 
 

@@ -11,16 +11,19 @@ import numpy as np
 
 from treebandit.compiled import njit
 
-#: A kernel that Python calls. Division by 0 gives inf, as in numpy: a kernel that changes arrays must not raise.
-kernel = njit(cache=True, error_model="numpy")
+#: A kernel that Python calls. Division by 0 gives inf, as in numpy: a kernel that changes arrays must not raise. It
+#: allocates nothing and returns no array, but writes into what it is given: without numba's reference counts it is
+#: compiled and called in less time. All kernels and parts must keep to that.
+kernel = njit(error_model="numpy", _nrt=False)
 #: One that rebuilds call with many rows: other threads go on meanwhile.
-long_kernel = njit(cache=True, error_model="numpy", nogil=True)
+long_kernel = njit(error_model="numpy", _nrt=False, nogil=True)
 #: A part of kernels. Without the wrappers that Python would need, it compiles in half the time.
-part = njit(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+part = njit(cache=False, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 #: The same for long sums, which may be taken in any order; NaN stays NaN.
 summing = njit(
     cache=False,
     error_model="numpy",
+    _nrt=False,
     fastmath={"reassoc", "contract", "nsz"},
     no_cpython_wrapper=True,
     no_cfunc_wrapper=True,
@@ -157,7 +160,7 @@ def semidefinite_root(matrix):  # type: ignore[no-untyped-def]
     """The root of a matrix of which the lower triangle is given, in place; rows that others determine get no pivot."""
     n, most = matrix.shape[0], 0.0
     for i in range(n):
-        most = max(most, matrix[i, i])
+        most = matrix[i, i] if matrix[i, i] > most else most
     for i in range(n):
         for j in range(i):
             pivot = matrix[j, j]
@@ -167,4 +170,3 @@ def semidefinite_root(matrix):  # type: ignore[no-untyped-def]
         matrix[i, i] = np.sqrt(rest) if rest > 1e-12 * most else 0.0
         for j in range(i + 1, n):
             matrix[i, j] = 0.0
-    return matrix

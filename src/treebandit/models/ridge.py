@@ -13,15 +13,20 @@ from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models import ridge_growth, ridge_kernels
 from treebandit.models.attribution import Attribution
-from treebandit.models.model import Commit, arms_of
+from treebandit.models.model import Commit
 from treebandit.models.ridge_arrays import (
+    CAPACITY,
     ORIGIN,
     REWARD_MEAN,
     REWARD_SQUARES,
     REWARDS,
+    SIZE,
+    START,
+    SUMS,
     VERSION,
     Arrays,
     Parts,
+    scratch,
 )
 from treebandit.models.ridge_state import arrays_of, state_of
 
@@ -48,7 +53,8 @@ class Ridge:
         self.ridge, self.standardise, self._trailing = ridge, standardise, trailing
         self._columns: Columns | None = None
         self._arms = ArmIndex()
-        self._parts: Parts = ()
+        #: `Arrays` as kernels take them; empty before the first row.
+        self.parts: Parts = ()
 
     def __len__(self) -> int:
         """How many rows were learned."""
@@ -92,26 +98,41 @@ class Ridge:
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
         columns = rows.columns if self._columns is None else self._merged(rows.columns)
-        arrays = Arrays(*self._parts) if self._parts else ridge_growth.empty(columns, self._settings)
+        contexts, arms = plain_arrays(rows.contexts, rows.arms)
+        index, parts = self._arms, self.parts
+        if columns is not self._columns or not self._has_room(arms):
+            index, parts = self._with_room(columns, contexts, arms)
+        version, targets = parts[-1].item(VERSION), np.array(rewards, np.float64)
+        counts = np.empty((2, len(parts[1])), np.int64)
+
+        def commit() -> None:
+            self._columns, self._arms, self.parts = columns, index, parts
+            ridge_kernels.learn(parts, contexts, arms, targets, version, (*scratch(parts), counts))
+
+        return commit
+
+    def _has_room(self, arms: Indices) -> bool:
+        """Whether one more row of this arm surely fits into the arrays as they are; not asked of many rows."""
+        if self._columns is None or len(arms) != 1 or not (block := self._arms.row(arms.item())):
+            return False
+        _, blocks, places, _, _ = self.parts
+        size, capacity = blocks.item(block, SIZE), blocks.item(block, CAPACITY)
+        coded = len(self._columns) - self._columns.categories.count(0)
+        return bool(min(size + coded, places.shape[1]) <= capacity)
+
+    def _with_room(self, columns: Columns, contexts: Features, arms: Indices) -> tuple[ArmIndex, Parts]:
+        """Arms and arrays that these rows fit into; what they hold is the same."""
+        arrays = Arrays(*self.parts) if self.parts else ridge_growth.empty(columns, self._settings)
         if self._columns is not None and columns is not self._columns:
             arrays = ridge_growth.widened(arrays, columns, self._trailing)
-        (contexts, arms), index = _plain(rows), self._arms
+        index = self._arms
         arm_rows = index.find(arms)
         if not arm_rows.all():
             index = ArmIndex(index.labels)
             arm_rows = index.register(arms)
             arrays = ridge_growth.with_arms(arrays, index.labels)
-        arrays = ridge_growth.with_capacity(
-            arrays, ridge_growth.needed_capacities(arrays, contexts, arm_rows)
-        )
-        parts: Parts = tuple(arrays)
-        version, targets = float(arrays.numbers[VERSION]), np.array(rewards, np.float64)
-
-        def commit() -> None:
-            self._columns, self._arms, self._parts = columns, index, parts
-            ridge_kernels.learn(parts, contexts, arms, targets, version)
-
-        return commit
+        needed = ridge_growth.needed_capacities(arrays, contexts, arm_rows)
+        return index, tuple(ridge_growth.with_capacity(arrays, needed))
 
     def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
         """Take in rows with their rewards."""
@@ -120,8 +141,9 @@ class Ridge:
     def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
         """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row; by the columns learned."""
         rows = self._learned_columns(rows)
-        mean, leverage, count = ridge_kernels.predict(self._parts_for(rows), *_plain(rows))
-        return mean, leverage, count
+        parts, found = self._parts_for(rows), np.empty((3, len(rows)))
+        ridge_kernels.predict(parts, *plain_arrays(rows.contexts, rows.arms), found, scratch(parts))
+        return found[0], found[1], found[2]
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
@@ -137,7 +159,7 @@ class Ridge:
         """
         rows = self._learned_columns(rows)
         mean, leverage, _ = self.predict(rows)
-        contexts, arms = _plain(rows)
+        contexts, arms = plain_arrays(rows.contexts, rows.arms)
         labels, place, counts = np.unique(arms, return_inverse=True, return_counts=True)
         if len(labels) == len(arms):
             # One row per arm: what its coefficients would give is a number drawn for itself.
@@ -150,7 +172,7 @@ class Ridge:
             )
             groups = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
             for arm_row, group in zip(arm_rows, groups, strict=True):
-                root = ridge_kernels.roots(parts, contexts[group], arm_row)
+                root = _root(parts, contexts[group], int(arm_row))
                 noise[:, group] = random.standard_normal((draws, root.shape[1])) @ root.T
         return mean + scale * self._noise * noise
 
@@ -173,22 +195,26 @@ class Ridge:
     def cross_fitted(self, rows: Candidates, rewards: Floats, folds: Indices) -> Floats:
         """Scores of learned rows, (n,), each by regressions on the rows of the other folds."""
         mean = float(np.mean(rewards))
-        scores: Floats = ridge_kernels.cross_fit(self._parts, *_plain(rows), rewards - mean, folds)
-        return scores + mean
+        contexts, arms = plain_arrays(rows.contexts, rows.arms)
+        made = np.zeros(len(rows)), np.zeros(self.parts[3].shape)
+        ridge_kernels.cross_fit(
+            self.parts, contexts, arms, (rewards - mean, folds), made, scratch(self.parts)
+        )
+        return made[0] + mean
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; there is no history in it."""
         if self._columns is None:
             return {"columns": None}
-        return state_of(Arrays(*self._parts), self._columns, self._arms.labels)
+        return state_of(Arrays(*self.parts), self._columns, self._arms.labels)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; raises SavedFileError where that does not fit together."""
         if schema.value(state, "columns") is None:
-            self._columns, self._arms, self._parts = None, ArmIndex(), ()
+            self._columns, self._arms, self.parts = None, ArmIndex(), ()
             return
         arrays, columns, labels = arrays_of(state, self._settings)
-        self._columns, self._arms, self._parts = columns, ArmIndex(labels), tuple(arrays)
+        self._columns, self._arms, self.parts = columns, ArmIndex(labels), tuple(arrays)
 
     @property
     def _settings(self) -> Floats:
@@ -196,7 +222,8 @@ class Ridge:
 
     @property
     def _numbers(self) -> Floats:
-        return Arrays(*self._parts).numbers if self._parts else np.zeros(8)
+        numbers: Floats = self.parts[-1] if self.parts else np.zeros(8)
+        return numbers
 
     @property
     def _noise(self) -> float:
@@ -209,8 +236,8 @@ class Ridge:
             return tuple(ridge_growth.empty(rows.columns, self._settings))
         columns = self._merged(rows.columns)
         if columns is self._columns:
-            return self._parts
-        return tuple(ridge_growth.widened(Arrays(*self._parts), columns))
+            return self.parts
+        return tuple(ridge_growth.widened(Arrays(*self.parts), columns))
 
     def _learned_columns(self, rows: Candidates) -> Candidates:
         """The rows without columns that no row learned has had."""
@@ -262,7 +289,7 @@ class SharedRidge:
         started: bool = True,
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
-        arms, index = _plain(rows)[1], self._arms
+        arms, index = plain_arrays(rows.contexts, rows.arms)[1], self._arms
         if not index.find(arms).all():
             index = ArmIndex(index.labels)
             index.register(arms)
@@ -284,7 +311,11 @@ class SharedRidge:
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
         estimate = self._model.estimate(_with_category(rows, self._arms))
-        return Estimate(estimate.mean, estimate.variance, self._counts[self._arms.find(_plain(rows)[1])])
+        return Estimate(
+            estimate.mean,
+            estimate.variance,
+            self._counts[self._arms.find(plain_arrays(rows.contexts, rows.arms)[1])],
+        )
 
     def attribution(self, rows: Candidates) -> Attribution:
         """z_j·θ_j of each column, and the level of the arm."""
@@ -327,16 +358,28 @@ def merged(known: Columns, given: Columns) -> Columns:
     return known if both == known.categories else Columns(both, given.names)
 
 
-def _plain(rows: Candidates) -> tuple[Features, Indices]:
+def plain_arrays(contexts: Features, arms: Indices | None) -> tuple[Features, Indices]:
     """Contexts and arms as one compilation takes them; one regression serves all rows that have no arm."""
-    contexts, arms = rows.contexts, arms_of(rows)
     contexts = contexts if contexts.flags.carray else np.array(contexts, order="C")
-    return contexts, arms if arms.flags.carray else np.array(arms)
+    if arms is None:
+        return contexts, np.zeros(len(contexts), np.intp)
+    return contexts, arms if arms.flags.carray and arms.dtype == np.intp else np.array(arms, np.intp)
+
+
+def _root(parts: Parts, contexts: Features, block: int) -> Floats:
+    """A root of the covariance of what the coefficients of a block say of (n, d) contexts, (n, k)."""
+    _, blocks, places, store, _ = parts
+    n, start = len(contexts), int(blocks[block, START])
+    end = start + ridge_growth.triangle(int(blocks[block, CAPACITY]))
+    z, covariance = np.zeros((n, places.shape[1])), np.zeros((n, n))
+    made = z, covariance, places[block].copy(), store[SUMS, start:end].copy()
+    size = ridge_kernels.roots(parts, contexts, block, made, scratch(parts))
+    return covariance if size == n else np.ascontiguousarray(z[:, :size])
 
 
 def _with_category(rows: Candidates, index: ArmIndex) -> Candidates:
     """The rows with their arm as one more category; arms not seen get codes of their own behind those that were."""
-    contexts, arms = _plain(rows)
+    contexts, arms = plain_arrays(rows.contexts, rows.arms)
     codes = index.find(arms)
     new, place = np.unique(arms[codes == 0], return_inverse=True)
     codes[codes == 0] = len(index) + place

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit.core import Floats
 from treebandit.models.packed import part, row_start
 
 #: Standardised numbers are cut off here, so that one outlier does not outweigh all other rows.
@@ -73,11 +74,17 @@ def block_number(blocks, arm):  # type: ignore[no-untyped-def]
     return blocks[low, OWNER] if low < blocks.shape[0] and blocks[low, LABEL] == arm else 0
 
 
+def scratch(parts: Parts) -> tuple[NDArray[np.int64], Floats]:
+    """Scratch that fits any row: what `row_of` takes."""
+    columns, _, places, _, _ = parts
+    most = max(columns.shape[1] + 1, places.shape[1])
+    return np.empty(most, np.int64), np.empty((3, most))
+
+
 @part
-def new_row(columns, width):  # type: ignore[no-untyped-def]
-    """Scratch that fits any row."""
-    most = columns.shape[1] + 1
-    return Row(np.empty(most, np.int64), np.empty(most), np.empty(width), np.empty(width))
+def row_of(places, floats):  # type: ignore[no-untyped-def]
+    """What `scratch` gave, as a Row."""
+    return Row(places, floats[0], floats[1], floats[2])
 
 
 @part
@@ -93,7 +100,7 @@ def encode(columns, places, size, context, row):  # type: ignore[no-untyped-def]
     places: those of a block. size: coordinates that it knows, to have it learn new ones; -1 to leave them out.
     """
     row.places[0], row.z[0], filled, unknown = 0, 1.0, 1, 0.0
-    for j in range(context.shape[0]):
+    for j in range(columns.shape[1]):
         value, categories = np.float64(context[j]), columns[CATEGORIES, j]
         coordinate, z = np.int64(columns[COORDINATE, j]), 0.0
         if categories:
@@ -115,11 +122,11 @@ def encode(columns, places, size, context, row):  # type: ignore[no-untyped-def]
 
 
 @part
-def block_of(blocks, store, half, block):  # type: ignore[no-untyped-def]
+def block_of(blocks, half, block):  # type: ignore[no-untyped-def]
     """Matrix and vector of a block in one half of the store."""
     capacity, start = blocks[block, CAPACITY], blocks[block, START]
     middle = start + row_start(capacity)
-    return store[half, start:middle], store[half, middle : middle + capacity]
+    return half[start:middle], half[middle : middle + capacity]
 
 
 @part

@@ -50,9 +50,11 @@ from treebandit.models.ridge_arrays import (
     block_of,
     clipped,
     encode,
-    new_row,
+    row_of,
 )
 
+#: A size that tells `encode` to learn no coordinates; for a plain number numba would compile it once more.
+_NO_MORE = np.int64(-1)
 #: A column's moments take outliers as they come until they rest on so many rows.
 _TRUSTED_ROWS = 20
 #: A scale is taken up when the rows have grown by an eighth and it differs by so much from the one in use.
@@ -65,7 +67,7 @@ def _see(columns, context, seen):  # type: ignore[no-untyped-def]
 
     seen: how many rows were learned before.
     """
-    for j in range(context.shape[0]):
+    for j in range(columns.shape[1]):
         value, count, mean = np.float64(context[j]), columns[COUNT, j], columns[MEAN, j]
         if columns[CATEGORIES, j] == 0.0 and value == value:
             # A number that was missing in all rows so far: in its first value's unit they are at 0, as they were.
@@ -129,7 +131,7 @@ def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
                 columns[SHIFT, j] = columns[MEAN, j]
                 columns[FACTOR, j] *= ratio[np.int64(columns[COORDINATE, j])]
         for block in range(1, blocks.shape[0]):
-            matrix, vector = block_of(blocks, model.store, SUMS, block)
+            matrix, vector = block_of(blocks, model.store[SUMS], block)
             _carry_over(matrix, vector, blocks[block, SIZE], ratio[:numbers], offset[:numbers])
             stale[block] = 1
 
@@ -138,8 +140,8 @@ def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
 def _refresh(model, block, v):  # type: ignore[no-untyped-def]
     """A⁻¹ and θ from the sums; `v` is scratch."""
     size = model.blocks[block, SIZE]
-    gram, moment = block_of(model.blocks, model.store, SUMS, block)
-    inverse, theta = block_of(model.blocks, model.store, SOLUTION, block)
+    gram, moment = block_of(model.blocks, model.store[SUMS], block)
+    inverse, theta = block_of(model.blocks, model.store[SOLUTION], block)
     for i in range(row_start(size)):
         inverse[i] = gram[i]
     invert(inverse, size, model.numbers[RIDGE], v)
@@ -174,17 +176,22 @@ def _update(inverse, theta, size, row, filled, reward):  # type: ignore[no-untyp
 
 
 @long_kernel
-def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-def]
-    """Learn (n, d) contexts of (n,) arms with their rewards, if the model still has this version."""
+def learn(parts, contexts, arms, rewards, version, scratch):  # type: ignore[no-untyped-def]
+    """Learn (n, d) contexts of (n,) arms with their rewards, if the model still has this version.
+
+    scratch: for a row, and (2, blocks).
+    """
     model = Arrays(*parts)
     columns, blocks, places, store, numbers = model
     if numbers[VERSION] != version:
         return
-    n, row = contexts.shape[0], new_row(columns, places.shape[1])
+    n, row, counts = contexts.shape[0], row_of(scratch[0], scratch[1]), scratch[2]
     if numbers[STANDARDISE] and numbers[REWARDS] == 0.0:
         numbers[ORIGIN] = rewards[0]
-    counts = np.zeros((2, blocks.shape[0]), np.int64)
     added, stale = counts[0], counts[1]
+    for block in range(blocks.shape[0]):
+        added[block] = 0
+        stale[block] = 0
     for i in range(n):
         _see(columns, contexts[i], numbers[REWARDS] + i)
         added[block_number(blocks, arms[i])] += 1
@@ -196,7 +203,7 @@ def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-d
         block, reward = block_number(blocks, arms[i]), rewards[i] - numbers[ORIGIN]
         filled, _, size = encode(columns, places[block], blocks[block, SIZE], contexts[i], row)
         blocks[block, SIZE] = size
-        gram, moment = block_of(blocks, store, SUMS, block)
+        gram, moment = block_of(blocks, store[SUMS], block)
         # Where there are more rows than coordinates, one inversion costs less than so many updates. And updates lose
         # precision little by little: when the rows have doubled, an inversion costs no more than they did.
         rows = np.int64(gram[0]) + 1
@@ -206,7 +213,7 @@ def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-d
             _refresh(model, block, row.v)
             stale[block] = 0
         if not stale[block]:
-            inverse, theta = block_of(blocks, store, SOLUTION, block)
+            inverse, theta = block_of(blocks, store[SOLUTION], block)
             stale[block] = 0 if _update(inverse, theta, size, row, filled, reward) else 1
         add_up(gram, moment, row, filled, reward)
         numbers[REWARDS] += 1.0
@@ -220,17 +227,23 @@ def learn(parts, contexts, arms, rewards, version):  # type: ignore[no-untyped-d
 
 
 @kernel
-def predict(parts, contexts, arms):  # type: ignore[no-untyped-def]
-    """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of (n, d) contexts and (n,) arms: (3, n)."""
+def predict(parts, contexts, arms, found, scratch):  # type: ignore[no-untyped-def]
+    """Write z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each context into (3, n) found."""
+    predict_rows(parts, contexts, arms, found, scratch)
+
+
+@part
+def predict_rows(parts, contexts, arms, found, scratch):  # type: ignore[no-untyped-def]
+    """What `predict` does, for as many rows as there are arms."""
     columns, blocks, places, store, numbers = Arrays(*parts)
-    found, row = np.empty((3, contexts.shape[0])), new_row(columns, places.shape[1])
+    row = row_of(scratch[0], scratch[1])
     # Standardised rewards are less their mean m. What that does to z·θ needs no sums of its own:
     # A⁻¹ Σ z = e - λ A⁻¹e, with e the unit vector of the intercept, whose entry in every z is 1.
     weight = numbers[RIDGE] * numbers[REWARD_MEAN] if numbers[STANDARDISE] else 0.0
-    for i in range(contexts.shape[0]):
+    for i in range(arms.shape[0]):
         block = block_number(blocks, arms[i])
-        filled, unknown, _ = encode(columns, places[block], -1, contexts[i], row)
-        inverse, theta = block_of(blocks, store, SOLUTION, block)
+        filled, unknown, _ = encode(columns, places[block], _NO_MORE, contexts[i], row)
+        inverse, theta = block_of(blocks, store[SOLUTION], block)
         mean, size = numbers[ORIGIN], blocks[block, SIZE]
         for a in range(filled):
             place = row.places[a]
@@ -246,21 +259,22 @@ def predict(parts, contexts, arms):  # type: ignore[no-untyped-def]
         found[0, i] = mean
         found[1, i] = (leverage if leverage > 0.0 else 0.0) + unknown / numbers[RIDGE]
         found[2, i] = store[SUMS, blocks[block, START]]
-    return found
 
 
 @kernel
-def roots(parts, contexts, block):  # type: ignore[no-untyped-def]
-    """(n, k) R with RR' = the covariance Z A⁻¹ Z' of (n, d) contexts in one block; k is n, or the coordinates if fewer.
+def roots(parts, contexts, block, made, scratch):  # type: ignore[no-untyped-def]
+    """R with RR' = the covariance Z A⁻¹ Z' of (n, d) contexts in one block, (n, k); k is n, or the coordinates.
 
     A coordinate that the block does not know comes last, as a unit of its deviation.
+    made: (n, width) zeros, (n, n) zeros, and a copy of the block's places and of its sums. Returns k: R is the first k
+        columns of the first, or, where k = n, the second.
     """
-    columns, blocks, places, store, numbers = Arrays(*parts)
+    columns, blocks, _, store, numbers = Arrays(*parts)
+    z, covariance, mine, lower = made
     n, known = contexts.shape[0], blocks[block, SIZE]
-    row, mine, size = new_row(columns, places.shape[1]), places[block].copy(), known
+    row, size = row_of(scratch[0], scratch[1]), known
     for i in range(n):
         _, _, size = encode(columns, mine, size, contexts[i], row)
-    z = np.zeros((n, size))
     for i in range(n):
         filled, _, _ = encode(columns, mine, size, contexts[i], row)
         for a in range(filled):
@@ -268,16 +282,13 @@ def roots(parts, contexts, block):  # type: ignore[no-untyped-def]
             z[i, row.places[a]] = row.z[a] / unit
     if n > size:
         # R = Z L⁻ᵀ with A = LL'.
-        gram, _ = block_of(blocks, store, SUMS, block)
-        lower = gram.copy()
         cholesky(lower, known, numbers[RIDGE])
         for i in range(n):
             for j in range(known):
                 line = lower[row_start(j) :]
                 z[i, j] = (z[i, j] - dot(line, z[i], j)) / line[j]
-        return z
-    inverse, _ = block_of(blocks, store, SOLUTION, block)
-    covariance = np.zeros((n, n))
+        return size
+    inverse, _ = block_of(blocks, store[SOLUTION], block)
     for i in range(n):
         product(inverse, known, z[i], row.image)
         for j in range(known, size):
@@ -285,20 +296,21 @@ def roots(parts, contexts, block):  # type: ignore[no-untyped-def]
         for j in range(i + 1):
             covariance[i, j] = dot(row.image, z[j], size)
     semidefinite_root(covariance)
-    return covariance
+    return n
 
 
 @long_kernel
-def cross_fit(parts, contexts, arms, targets, folds):  # type: ignore[no-untyped-def]
-    """z·θ of learned rows, (n,), by regressions of (n,) targets on the rows of the other folds.
+def cross_fit(parts, contexts, arms, given, made, scratch):  # type: ignore[no-untyped-def]
+    """Add z·θ of learned rows by regressions of (n,) targets on the rows of the other folds to (n,) scores.
+
+    given: targets and (n,) folds. made: scores, and zeros of the shape of the store.
 
     The sums of the other folds are those of all rows less those of the own fold; then it takes one Cholesky factor.
     """
     columns, blocks, places, store, numbers = Arrays(*parts)
-    n, row, scores = contexts.shape[0], new_row(columns, places.shape[1]), np.zeros(contexts.shape[0])
+    n, row, last = contexts.shape[0], row_of(scratch[0], scratch[1]), 0
     # In the first half the sums of all rows, in the second those of a fold, then what solves the others.
-    both = np.zeros(store.shape)
-    last = 0
+    (targets, folds), (scores, both) = given, made
     for fold in folds:  # `folds.max()`, as the functions `max` and `min`, takes long to compile
         last = fold if fold > last else last
     for fold in range(-1, last + 1):
@@ -308,21 +320,20 @@ def cross_fit(parts, contexts, arms, targets, folds):  # type: ignore[no-untyped
         for i in range(n):
             if fold < 0 or folds[i] == fold:
                 block = block_number(blocks, arms[i])
-                filled, _, _ = encode(columns, places[block], -1, contexts[i], row)
-                matrix, vector = block_of(blocks, both, half, block)
+                filled, _, _ = encode(columns, places[block], _NO_MORE, contexts[i], row)
+                matrix, vector = block_of(blocks, both[half], block)
                 add_up(matrix, vector, row, filled, targets[i])
         if fold >= 0:
             for k in range(store.shape[1]):
                 both[1, k] = both[0, k] - both[1, k]
             for block in range(1, blocks.shape[0]):
-                matrix, vector = block_of(blocks, both, 1, block)
+                matrix, vector = block_of(blocks, both[1], block)
                 cholesky(matrix, blocks[block, SIZE], numbers[RIDGE])
                 solve(matrix, vector, blocks[block, SIZE])
             for i in range(n):
                 if folds[i] == fold:
                     block = block_number(blocks, arms[i])
-                    filled, _, _ = encode(columns, places[block], -1, contexts[i], row)
-                    _, theta = block_of(blocks, both, 1, block)
+                    filled, _, _ = encode(columns, places[block], _NO_MORE, contexts[i], row)
+                    _, theta = block_of(blocks, both[1], block)
                     for a in range(filled):
                         scores[i] += theta[row.places[a]] * row.z[a]
-    return scores

@@ -135,7 +135,8 @@ class TreeModel:
             update()
             self.history, self.rebuild = history, job
             self.memory, self.dropped_rounds = memory, dropped
-            random.bit_generator.state = drawn.bit_generator.state
+            if drawn is not random:
+                random.bit_generator.state = drawn.bit_generator.state
             if job is not None and self.settings.background:
                 job.start(self)
 

@@ -8,7 +8,7 @@ import numpy as np
 from treebandit.compiled import njit
 from treebandit.core import Features, Floats
 from treebandit.trees.forest import Forest
-from treebandit.trees.kernels import COUNT, OUTPUT, ForestArrays, helper
+from treebandit.trees.kernels import COUNT, OUTPUT, ForestArrays
 
 
 def attributions(forest: Forest, table: Floats, features: Features) -> tuple[Floats, float]:
@@ -25,6 +25,10 @@ def attributions(forest: Forest, table: Floats, features: Features) -> tuple[Flo
     _add_up_covers(forest.arrays, covers)
     found: Floats = _attribute(kernel_arrays, forest.checked(features), forest.n_features)
     return found[:, :-1], float(forest.base + _mean_output(*kernel_arrays))
+
+
+#: Rows of arrays are copied here, for which numba needs its reference counts.
+helper = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @njit(cache=True)

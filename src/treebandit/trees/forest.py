@@ -168,7 +168,9 @@ class Forest:
 
     def find_leaves(self, features: Features) -> NDArray[np.int32]:
         """The node at which each row ends in each tree: (n, n_trees)."""
-        leaves: NDArray[np.int32] = kernels.find_leaves(self.arrays, self.checked(features))
+        features = self.checked(features)
+        leaves = np.empty((len(features), self.n_trees), np.int32)
+        kernels.find_leaves(self.arrays, features, leaves, kernels.scratch(*features.shape))
         return leaves
 
     def predict(self, features: Features) -> Floats:

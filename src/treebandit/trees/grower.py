@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import int64, uint64
+from numba import int64, uint32, uint64
 from numpy.typing import NDArray
 
 from treebandit.compiled import njit
@@ -57,11 +57,15 @@ class Table(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What a tree is grown on: (n,) targets, how often each row counts, (n,), and how many of the rows are drawn."""
+    """What a tree is grown on: (n,) targets, how often each row counts, (n,), and how many of the rows are drawn.
+
+    in_bag: (n,), becomes whether each row was drawn; or empty.
+    """
 
     targets: Floats
     weights: NDArray[np.int32]
     size: int
+    in_bag: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
 
 class Limits(NamedTuple):
@@ -83,7 +87,10 @@ class Paths(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Arrays to work in, for any number of trees on one table. The first histogram is that of small nodes."""
+    """Arrays to work in, for any number of trees on one table. The first histogram is that of small nodes.
+
+    starts: (groups + 1,), where a group's bins begin in a histogram. words: a bit for each bin of a group.
+    """
 
     rows: NDArray[np.uint32]
     aside: NDArray[np.uint32]
@@ -91,6 +98,8 @@ class Work(NamedTuple):
     histograms: NDArray[np.complex128]
     columns: NDArray[np.uint32]
     bins: NDArray[np.uint32]
+    starts: NDArray[np.uint64]
+    words: NDArray[np.uint64]
 
 
 def most_nodes(table: Table, limits: Limits) -> int:
@@ -105,13 +114,16 @@ def workspace(table: Table, limits: Limits) -> Work:
     # Where few columns are tried, adding up all of them for a difference would cost more than it saves.
     widest = int(table.widths.max(initial=0))
     large = n // _LARGE if 3 * limits.tried >= groups and widest <= WIDE else 0
+    starts = np.concatenate([[0], np.cumsum(table.widths + 1)]).astype(np.uint64)
     return Work(
         rows=np.empty(n + 1, np.uint32),
         aside=np.empty(n + 1, np.uint32),
         moments=np.empty(n, np.complex128),
-        histograms=np.zeros((1 + large.bit_length(), groups, widest + 1), np.complex128),
+        histograms=np.zeros((1 + large.bit_length(), int(starts[-1])), np.complex128),
         columns=np.empty((2, groups + 1), np.uint32),
         bins=np.empty(widest + 2, np.uint32),
+        starts=starts,
+        words=np.zeros(widest // 64 + 1, np.uint64),
     )
 
 
@@ -123,79 +135,96 @@ def means(nodes: NDArray[np.void]) -> Floats:
 
 
 @inner()
-def _part_rows(codes, rows, aside, node):  # type: ignore[no-untyped-def]
-    """Put the rows that go left before those that go right, both in their order; returns how many go left."""
-    left, right = 0, 0
+def _part_rows(codes, rows, work, node):  # type: ignore[no-untyped-def]
+    """Put the rows that go left before those that go right, both in their order.
+
+    Returns how many go left, and the sums of the moments of both sides.
+    """
+    left, right, left_sum, right_sum = 0, 0, 0j, 0j
+    aside, moments, group = work.aside, work.moments, uint64(node.group)
+    low, beyond = uint32(node.low), uint32(node.high) - uint32(node.low)
     for row in rows:
-        code = codes[row, node.group]
-        goes_right = (code >= node.low) & (code < node.high)
+        # One comparison for both ends: codes below `low` wrap around to large numbers.
+        goes_right = uint32(uint32(codes[row, group]) - low) < beyond
         rows[left] = row
         aside[right] = row
         right += goes_right
         left += 1 - goes_right
+        moment = moments[row]
+        right_sum += moment if goes_right else 0j
+        left_sum += 0j if goes_right else moment
     for k in range(right):
         rows[left + k] = aside[k]
-    return left
+    return left, left_sum, right_sum
 
 
 @inner()
-def _sum_rows(targets, moments, rows):  # type: ignore[no-untyped-def]
-    """Sum of the rows' moments, and whether their targets differ."""
-    moment, lowest, highest = 0j, np.inf, -np.inf
+def _differ(targets, rows):  # type: ignore[no-untyped-def]
+    """Whether the targets of rows differ by more than rounding."""
+    lowest, highest = np.inf, -np.inf
     for row in rows:
-        moment += moments[row]
         target = targets[row]
         lowest = target if target < lowest else lowest
         highest = target if target > highest else highest
-    return moment, highest - lowest > 1e-12 * (abs(highest) + abs(lowest))
+        if highest - lowest > 1e-12 * (abs(highest) + abs(lowest)):
+            return True
+    return False
 
 
 @inner()
 def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
-    """Draw rows without replacement, list those of positive weight with their moments; returns how many."""
-    n, count, drawn = len(sample.targets), 0, 0
+    """Draw rows without replacement, list those of positive weight with their moments; how many, and their sum."""
+    n, count, drawn, total = len(sample.targets), 0, 0, 0j
+    noted = len(sample.in_bag) > 0
     for row in range(n):
         taken = sample.size == n or draw_below(n - row, key, row) < sample.size - drawn
         drawn += taken
         weight = float(sample.weights[row])
-        work.moments[row] = complex(weight + ROW, weight * sample.targets[row])
+        moment = complex(weight + ROW, weight * sample.targets[row])
+        work.moments[row] = moment
         work.rows[count] = row
-        count += taken and weight > 0.0
-    return count
+        counts = taken and weight > 0.0
+        if noted:
+            sample.in_bag[row] = counts
+        count += counts
+        total += moment if counts else 0j
+    return count, total
 
 
-@njit(error_model="numpy", nogil=True)
-def grow_tree(table, sample, limits, follow, nodes, work):  # type: ignore[no-untyped-def]
+@njit(error_model="numpy", nogil=True, _nrt=False)
+def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[no-untyped-def]
     """Grow one tree on the rows of positive weight, from the root at nodes[0]; returns its number of nodes.
 
+    table_, sample_, limits_, work_: Table, Sample, Limits and Work, as plain tuples.
     follow: the codes of a row, (groups,): only the nodes that this row passes are grown. Empty for a whole tree.
     """
-    histograms = work.histograms
+    table, sample, limits, work = Table(*table_), Sample(*sample_), Limits(*limits_), Work(*work_)
+    codes, histograms = table.codes, work.histograms
     root = nodes[0]
     root.key = mix(uint64(limits.seed))
-    root.start, root.stop, root.depth, root.next = 0, _draw_rows(sample, work, uint64(limits.seed)), 0, -1
-    root.slot, root.sibling = 0, 0
+    root.stop, root.moment = _draw_rows(sample, work, uint64(limits.seed))
+    root.start, root.depth, root.next, root.slot, root.sibling = 0, 0, -1, 0, 0
     size, place = 1, 0
     while place >= 0:
         node = nodes[place]
         place = node.next
         rows = work.rows[node.start : node.stop]
-        moment, mixed = _sum_rows(sample.targets, work.moments, rows)
-        node.moment, node.left, node.right = moment, -1, -1
+        node.left, node.right = -1, -1
         node.group, node.low, node.high = 0, 0, 0
-        splittable = mixed and node.depth < limits.max_depth and len(rows) >= 2 * limits.min_leaf
+        splittable = node.depth < limits.max_depth and len(rows) >= 2 * limits.min_leaf
+        splittable = splittable and _differ(sample.targets, rows)
         fresh = splittable and node.slot == 0 and len(rows) >= _LARGE and len(histograms) > 1
         if fresh:
             node.slot = node.sibling + 1
-            move(histograms[node.slot], histograms[node.slot], True)
+            move(histograms, node.slot, node.slot)
         if fresh or node.sibling:
             to = node.slot if fresh else node.sibling
-            add_all(table.codes, work.moments, rows, histograms[to], 1 if fresh else -1)
+            add_all(codes, rows, work.moments, histograms[to], work.starts, 1 if fresh else -1)
         if fresh and node.sibling:
-            move(histograms[node.sibling], histograms[node.slot], False)
+            move(histograms, node.sibling, node.slot)
         if not splittable or best_split(table, limits, work, node) < 0.0:
             continue
-        left = _part_rows(table.codes, rows, work.aside, node)
+        left, left_sum, right_sum = _part_rows(codes, rows, work, node)
         larger = 0 if 2 * left > len(rows) else 1
         followed = -1
         if len(follow):
@@ -209,6 +238,7 @@ def grow_tree(table, sample, limits, follow, nodes, work):  # type: ignore[no-un
             child = nodes[size + side]
             child.start = node.start if side == 0 else node.start + left
             child.stop = node.start + left if side == 0 else node.stop
+            child.moment = left_sum if side == 0 else right_sum
             child.slot = node.slot if heir and i == 0 else 0
             child.sibling = node.slot if heir and i == 1 else 0
             child.key = mix(node.key - STEP * uint64(side + 1))
@@ -230,7 +260,7 @@ def predict_paths(table, targets, limits, paths, nodes, work):  # type: ignore[n
     Where trees are bagged, each is grown on a bootstrap of that sample.
     """
     n, key = len(targets), uint64(limits.seed)
-    drawn, weights = np.empty(n, np.uint32), np.empty(n, np.int32)
+    drawn, weights, no_bag = np.empty(n, np.uint32), np.empty(n, np.int32), np.empty(0, np.bool_)
     for i in range(n):
         drawn[i] = draw_below(n, key, i)
     total = 0.0
@@ -241,7 +271,7 @@ def predict_paths(table, targets, limits, paths, nodes, work):  # type: ignore[n
         for i in range(n):
             weights[drawn[draw_below(n, key, i) if paths.bagged else i]] += 1
         own = Limits(limits.max_depth, limits.min_leaf, limits.tried, limits.groups, int64(key))
-        grow_tree(table, Sample(targets, weights, n), own, paths.row, nodes, work)
+        grow_tree(table, Sample(targets, weights, n, no_bag), own, paths.row, nodes, work)
         node = nodes[0]
         while node.left >= 0:
             goes_right = node.low <= paths.row[node.group] < node.high

@@ -97,7 +97,7 @@ class HistogramForest:
             if self.bootstrap:
                 drawn = random.integers(0, n, n, dtype=np.int32)
                 weights = np.bincount(drawn, minlength=n).astype(np.int32)
-            bag[growth.grow(grower.Sample(centred, weights, size), seed=int(random.integers(2**63)))] = True
+            growth.grow((centred, weights, size, bag), seed=int(random.integers(2**63)))
         values = (base + grower.means(growth.nodes)) / self.n_trees
         return growth.forest(values, in_bag=bags.T if self.bootstrap or size < n else None)
 
@@ -109,7 +109,7 @@ class _Growth:
         self, learner: HistogramForest, features: Features, groups: ColumnGroups, masked: Masked
     ) -> None:
         self._bins = Bins.fit(features, learner.bins, groups)
-        self._table = self._bins.table(self._bins.encode(features))
+        table = self._bins.table(self._bins.encode(features))
         self._width = features.shape[1]
         every = np.arange(len(self._bins.first))
         columns, share = masked
@@ -120,8 +120,9 @@ class _Growth:
         hidden = np.searchsorted(self._bins.first, columns, side="right") - 1
         self._seeing = learner.n_trees - round(share * learner.n_trees)
         self._limits = _limits(learner, every), _limits(learner, np.setdiff1d(every, hidden))
-        self._work = grower.workspace(self._table, self._limits[0])
-        self._most = grower.most_nodes(self._table, self._limits[0])
+        self._most = grower.most_nodes(table, self._limits[0])
+        #: As kernels take them: a plain tuple is handed over in a tenth of the time.
+        self._table, self._work = tuple(table), tuple(grower.workspace(table, self._limits[0]))
         self._nodes = np.empty(self._most, grower.NODE)
         self._sizes: list[int] = []
         self._end = 0
@@ -131,18 +132,17 @@ class _Growth:
         """Those of all trees."""
         return self._nodes[: self._end]
 
-    def grow(self, sample: grower.Sample, *, seed: int) -> NDArray[np.uint32]:
-        """Grow one more tree, and tell the rows it was grown on; the last trees do not see what is masked."""
-        limits = self._limits[len(self._sizes) >= self._seeing]._replace(seed=seed)
+    def grow(self, sample: tuple[Any, ...], *, seed: int) -> None:
+        """Grow one more tree on a grower.Sample; the last trees do not see what is masked."""
+        *limits, _ = self._limits[len(self._sizes) >= self._seeing]
         if self._end + self._most > len(self._nodes):
             longer = np.empty(2 * self._end + self._most, grower.NODE)
             longer[: self._end] = self.nodes
             self._nodes = longer
         nodes = self._nodes[self._end :]
-        size = grower.grow_tree(self._table, sample, limits, _NO_ROW, nodes, self._work)
+        size = grower.grow_tree(self._table, sample, (*limits, seed), _NO_ROW, nodes, self._work)
         self._sizes.append(size)
         self._end += size
-        return self._work.rows[: nodes["stop"][0]]
 
     def forest(self, values: Floats, **rest: Any) -> Forest:
         """All trees; `values` are what their nodes predict if they are leaves."""

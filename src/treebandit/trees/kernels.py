@@ -3,12 +3,13 @@
 Kernels take plain tuples of arrays and name their members inside (`ForestArrays(*forest)`): numba unpacks a plain
 tuple in a tenth of the time of a named one. The kernels of a rebuild let go of Python's lock, so that decisions go on
 meanwhile; those of a decision keep it, since another thread might then hold it for milliseconds. Helpers that only
-kernels call have no Python wrapper, which saves a third of their compile time.
+kernels call have no Python wrapper, which saves a third of their compile time. Kernels allocate nothing and return no
+array, but write into what they are given: that saves numba's reference counts, and compile time.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import float64, uint32, uint64
@@ -68,7 +69,14 @@ class RowArrays(NamedTuple):
     in_bag: NDArray[np.bool_]
 
 
-helper = njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def scratch(n: int, width: int) -> tuple[Features, NDArray[np.uint64]]:
+    """For n rows of so many features: rows as laid out, and where they are in the trees of a block."""
+    size = n if n < ROWS else ROWS
+    return np.empty((size, 2 * width), np.float32), np.empty((size, CHAINS), np.uint64)
+
+
+kernel = njit(_nrt=False, error_model="numpy")
+helper = njit(_nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @helper
@@ -109,35 +117,28 @@ def _walk(forest, block, rows, n, found):  # type: ignore[no-untyped-def]
                 found[i, j] = node + uint64(step >> shift) + uint64(goes_right)
 
 
-@njit(cache=True)
-def find_leaves(forest, features):  # type: ignore[no-untyped-def]
-    """The node at which each row ends in each tree: (n, n_trees)."""
-    trees = ForestArrays(*forest)
+@kernel
+def find_leaves(forest, features, ends, scratch):  # type: ignore[no-untyped-def]
+    """Note the node at which each row ends in each tree, in (n, n_trees) ends."""
+    trees, (rows, found) = ForestArrays(*forest), scratch
     n = features.shape[0]
-    ends = np.empty((n, trees.n_trees), np.int32)
-    found = np.empty((min(n, ROWS), CHAINS), np.uint64)
-    rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
-        size = min(n - start, ROWS)
+        size = n - start if n - start < ROWS else ROWS
         lay_out(features, start, size, rows)
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
             for i in range(size):
                 for j in range(min(CHAINS, trees.n_trees - block * CHAINS)):
                     ends[start + i, block * CHAINS + j] = found[i, j]
-    return ends
 
 
-@njit(cache=True)
-def score_rows(forest, table, features):  # type: ignore[no-untyped-def]
-    """Sums over the trees of leaf output, s²/c and count: (3, n)."""
-    trees = ForestArrays(*forest)
+@kernel
+def score_rows(forest, table, features, sums, scratch):  # type: ignore[no-untyped-def]
+    """Add the leaf output, s²/c and count of each tree to (3, n) sums."""
+    trees, (rows, found) = ForestArrays(*forest), scratch
     n = features.shape[0]
-    sums = np.zeros((3, n))
-    found = np.empty((min(n, ROWS), CHAINS), np.uint64)
-    rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
-        size = min(n - start, ROWS)
+        size = n - start if n - start < ROWS else ROWS
         lay_out(features, start, size, rows)
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
@@ -150,6 +151,12 @@ def score_rows(forest, table, features):  # type: ignore[no-untyped-def]
                     variance += table[leaf, VARIANCE]
                     count += table[leaf, COUNT]
                 sums[0, row], sums[1, row], sums[2, row] = output, variance, count
+
+
+def sum_rows(forest: tuple[Any, ...], table: Floats, features: Features) -> Floats:
+    """`score_rows` from 0: (3, n)."""
+    sums = np.zeros((3, len(features)))
+    score_rows(forest, table, features, sums, scratch(*features.shape))
     return sums
 
 
@@ -214,36 +221,44 @@ def _add_shared_draws(table, found, noise, samples, scratch):  # type: ignore[no
                 samples[i, k] += drawn[place, k]
 
 
-@njit(cache=True)
-def sample_rows(forest, table, features, key, exploration, draws):  # type: ignore[no-untyped-def]
-    """Σ (o + exploration · √(s²/c) · noise of the leaf) over the trees, (n, draws).
+@kernel
+def sample_rows(forest, table, features, noise, samples, scratch):  # type: ignore[no-untyped-def]
+    """Add o + exploration · √(s²/c) · noise of the leaf, of each tree, to (n, draws) samples.
 
     Rows are walked once for all draws, and rows in one leaf share its noise, draw by draw.
+    noise: key and exploration. scratch: and (k,) and (k, draws) more, k = n where leaves are to be compared, else 0.
     """
-    trees = ForestArrays(*forest)
+    trees, (rows, found, leaves, drawn), (key, exploration) = ForestArrays(*forest), scratch, noise
     n = features.shape[0]
-    samples = np.zeros((n, draws))
-    found = np.empty((min(n, ROWS), CHAINS), np.uint64)
-    # Comparing leaves costs time, too: with few draws of many rows more than it saves.
-    shared = 1 < n < 4 * draws and n <= ROWS
-    leaves, drawn = np.empty(n if shared else 0, np.uint64), np.empty((n if shared else 0, draws))
-    rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
     for start in range(0, n, ROWS):
-        size = min(n - start, ROWS)
+        size = n - start if n - start < ROWS else ROWS
         lay_out(features, start, size, rows)
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
-            if shared:
-                _add_shared_draws(table, found, (key, exploration), samples, (leaves, drawn))
+            if leaves.shape[0] > 0:
+                _add_shared_draws(table, found, noise, samples, (leaves, drawn))
                 continue
             for i in range(size):
                 for j in range(CHAINS):
                     add_draws(table, found[i, j], key, exploration, samples[start + i])
+
+
+def draw_rows(
+    forest: tuple[Any, ...], table: Floats, features: Features, noise: tuple[np.uint64, float], draws: int
+) -> Floats:
+    """`sample_rows` from 0: (n, draws)."""
+    n = len(features)
+    samples = np.zeros((n, draws))
+    # Comparing leaves costs time, too: with one draw, or few of many rows, more than it saves.
+    shared = n if draws > 1 and 1 < n < 4 * draws and n <= ROWS else 0
+    rows, found = scratch(n, features.shape[1])
+    more = np.empty(shared, np.uint64), np.empty((shared, draws))
+    sample_rows(forest, table, features, noise, samples, (rows, found, *more))
     return samples
 
 
-@njit(cache=True, nogil=True)
-def learn_rows(forest, leaves, rows_, expected, fixed, predicted):  # type: ignore[no-untyped-def]
+@njit(nogil=True, _nrt=False, error_model="numpy")
+def learn_rows(forest, leaves, rows_, expected, fixed, made):  # type: ignore[no-untyped-def]
     """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
 
     The output that a row suggests to tree n is rate * (target - p) where trees are added up (rate > 0), p being the
@@ -252,22 +267,21 @@ def learn_rows(forest, leaves, rows_, expected, fixed, predicted):  # type: igno
 
     expected: does nothing unless this is the version of the leaves, and counts it up in the end, so that an update
         can be asked for again by someone who does not know whether it was done.
-    fixed: outputs stay as they are. predicted: (n,), becomes the prediction of each row just before it is learned.
+    fixed: outputs stay as they are. made: (n,), becomes the prediction of each row just before it is learned; then
+        scratch.
 
     Trees are walked block by block, all rows in each: a block's leaves stay in the cache. The result is that of one
     row after the other, because a row sees of the other blocks only its own prefix.
     """
     trees, known, given = ForestArrays(*forest), LeafArrays(*leaves), RowArrays(*rows_)
+    predicted, prefix, rows, found = made
     if known.version[0] != expected:
         return
     table, features, in_bag = known.table, given.features, given.in_bag
     n = features.shape[0]
     prior_rows, bags = known.prior_rows, in_bag.shape[0] > 0
-    found = np.empty((min(n, ROWS), CHAINS), np.uint64)
-    rows = np.empty((min(n, ROWS), 2 * features.shape[1]), np.float32)
-    prefix = np.empty(min(n, ROWS))
     for start in range(0, n, ROWS):
-        size = min(n - start, ROWS)
+        size = n - start if n - start < ROWS else ROWS
         lay_out(features, start, size, rows)
         for i in range(size):
             prefix[i] = trees.base

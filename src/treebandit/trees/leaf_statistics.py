@@ -105,7 +105,7 @@ class LeafStatistics:
             yield start / n
             part = slice(start, start + _ROWS)
             rows = RowArrays(features[part], targets[part], bags[part])
-            kernels.learn_rows(forest.arrays, tuple(empty), tuple(rows), step, True, np.empty(len(rows[1])))
+            kernels.learn_rows(forest.arrays, tuple(empty), tuple(rows), step, True, _learning(rows.features))
         prior = _set_variances(forest, table, targets, prior_rows)
         if output == "average":
             table[:, OUTPUT] = np.where(table[:, COUNT] > 0, table[:, MEAN], forest.values)
@@ -141,7 +141,7 @@ class LeafStatistics:
         features = self.forest.checked(features)
         sums = self.cache.score(self.table, features)
         if sums is None:
-            sums = kernels.score_rows(self.forest.arrays, self.table, features)
+            sums = kernels.sum_rows(self.forest.arrays, self.table, features)
         mean = sums[0]
         mean += self.forest.base
         return Estimate(mean, sums[1], sums[2])
@@ -155,8 +155,8 @@ class LeafStatistics:
         features, nu = self.forest.checked(features), float(exploration)
         samples = self.cache.sample(self.table, features, key, nu, draws)
         if samples is None:
-            arrays = self.forest.arrays
-            samples = kernels.sample_rows(arrays, self.table, features, np.uint64(key), nu, draws).T
+            noise = np.uint64(key), nu
+            samples = kernels.draw_rows(self.forest.arrays, self.table, features, noise, draws).T
         samples += self.forest.base
         return samples
 
@@ -196,13 +196,19 @@ class LeafUpdate:
         features: Features,
         targets: Floats,
     ) -> None:
-        self.predicted = np.empty(len(targets))
-        rows = features, targets, _NO_BAGS
-        self._arguments = forest.arrays, leaves, rows, int(version[0]), False, self.predicted
+        rows, made = (features, targets, _NO_BAGS), _learning(features)
+        self.predicted: Floats = made[0]
+        self._arguments = forest.arrays, leaves, rows, int(version[0]), False, made
 
     def __call__(self) -> None:
         """Make the update."""
         kernels.learn_rows(*self._arguments)
+
+
+def _learning(features: Features) -> tuple[Any, ...]:
+    """What `kernels.learn_rows` writes into: predictions, and scratch."""
+    rows, found = kernels.scratch(*features.shape)
+    return np.empty(len(features)), np.empty(len(rows)), rows, found
 
 
 def _set_variances(forest: Forest, table: Floats, targets: Floats, prior_rows: float) -> Floats:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numba import int64, uint64
+from numba.cpython.unsafe.numbers import trailing_zeros
 
 from treebandit.compiled import njit
 from treebandit.trees.kernels import STEP, mix
@@ -26,8 +27,11 @@ WIDE = 256
 
 
 def inner() -> Any:
-    """A function that only other kernels call: nothing is compiled to call it from Python, and nothing kept on disk."""
-    return njit(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    """A function that only other kernels call: nothing is compiled to call it from Python, and nothing kept on disk.
+
+    Without numba's own reference counts a slice costs nothing; so it may neither allocate nor return arrays.
+    """
+    return njit(cache=False, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @inner()
@@ -37,64 +41,50 @@ def draw_below(n, key, place):  # type: ignore[no-untyped-def]
 
 
 @inner()
-def add_all(codes, moments, rows, histogram, sign):  # type: ignore[no-untyped-def]
+def add_all(codes, rows, moments, histogram, starts, sign):  # type: ignore[no-untyped-def]
     """Add the moments of rows, times the sign, to the histograms of all groups."""
-    groups = codes.shape[1]
+    groups = len(starts) - 1
     for first in range(0, groups, _BLOCK):
         last = first + _BLOCK if first + _BLOCK < groups else groups
         for row in rows:
             moment = moments[row] if sign > 0 else -moments[row]
-            for group in range(first, last):
-                histogram[group, codes[row, group]] += moment
+            for group in range(uint64(first), uint64(last)):
+                histogram[starts[group] + codes[row, group]] += moment
 
 
 @inner()
-def _add_some(codes, moments, rows, groups, histogram):  # type: ignore[no-untyped-def]
-    """Add the moments of rows to the histograms of some groups."""
+def _add_group(codes, rows, moments, histogram, group, work):  # type: ignore[no-untyped-def]
+    """Add the moments of rows to the empty histogram of one group, and list their codes, rising; returns how many.
+
+    A code sets its bit in a word, so that no empty bin is looked at: in most nodes nearly all are.
+    """
+    bins, words, count = work.bins, work.words, 0
     for row in rows:
-        moment = moments[row]
-        for group in groups:
-            histogram[group, codes[row, group]] += moment
-
-
-@inner()
-def move(histogram, other, clear):  # type: ignore[no-untyped-def]
-    """Subtract another histogram from this one, or clear it."""
-    for group in range(len(histogram)):
-        for code in range(histogram.shape[1]):
-            histogram[group, code] = 0.0 if clear else histogram[group, code] - other[group, code]
-
-
-@inner()
-def _sorted_codes(codes, rows, group, bins):  # type: ignore[no-untyped-def]
-    """List the codes of a few rows in one group, rising; returns how many different ones (shell sort)."""
-    size, gap = len(rows), 1
-    for i in range(size):
-        bins[i] = codes[rows[i], group]
-    while 3 * gap + 1 < size:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, size):
-            code, j = bins[i], i
-            while j >= gap and bins[j - gap] > code:
-                bins[j] = bins[j - gap]
-                j -= gap
-            bins[j] = code
-        gap //= 3
-    count = 1
-    for i in range(1, size):
-        bins[count] = bins[i]
-        count += bins[i] != bins[count - 1]
+        code = uint64(codes[row, group])
+        histogram[code] += moments[row]
+        words[code >> uint64(6)] |= uint64(1) << (code & uint64(63))
+    for word in range(uint64(len(histogram) + 63) >> uint64(6)):
+        left = words[word]
+        words[word] = 0
+        while left:
+            bins[count] = (word << uint64(6)) + uint64(trailing_zeros(left))
+            count += 1
+            left &= left - uint64(1)
     return count
 
 
 @inner()
-def _filled_bins(codes, rows, group, histogram, bins):  # type: ignore[no-untyped-def]
-    """List the codes that a node has in one group, whose histogram may be much longer than that; returns how many."""
-    if 8 * len(rows) < len(histogram) and len(histogram) > WIDE:
-        return _sorted_codes(codes, rows, group, bins)
+def move(histograms, to, other):  # type: ignore[no-untyped-def]
+    """Subtract the histogram `other` from the histogram `to`; from itself: clear it."""
+    for place in range(uint64(histograms.shape[1])):
+        histograms[to, place] = 0.0 if to == other else histograms[to, place] - histograms[other, place]
+
+
+@inner()
+def _filled_bins(histogram, bins):  # type: ignore[no-untyped-def]
+    """List the codes that a node has in one group; returns how many."""
     count = 0
-    for code in range(len(histogram)):
+    for code in range(uint64(len(histogram))):
         bins[count] = code
         count += histogram[code].real > 0.0
     return count
@@ -172,41 +162,43 @@ def _draw_columns(columns, untried, wanted, key):  # type: ignore[no-untyped-def
         kept += 1 - taken
 
 
-@njit(cache=False, error_model="numpy", inline="always")
+@njit(cache=False, error_model="numpy", _nrt=False, inline="always")
 def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
     """Give the node the best split among `tried` groups drawn at random; returns its gain, negative for none.
 
     A group of which the node has one code only does not count as tried. Of equal gains a random one is taken, not that
     of the first column.
     """
-    columns, histogram, key = work.columns, work.histograms[node.slot], node.key
+    columns, key, starts = work.columns, node.key, work.starts
     rows = work.rows[node.start : node.stop]
     untried, wanted = len(limits.groups), limits.tried
     for j in range(untried):
         columns[0, j] = limits.groups[j]
-    best, below, above, missing_left = -1.0, 0, 0, False
+    # Not plain numbers: numba would compile what they are handed to once more for these.
+    best, below, above, missing_left = -1.0, int64(0), int64(0), untried < 0
     while wanted > 0 and untried > 0:
         drawn = wanted if wanted < untried else untried
         _draw_columns(columns, untried, drawn, key)
         untried -= drawn
         key = mix(key)
-        if node.slot == 0:
-            _add_some(table.codes, work.moments, rows, columns[1, :drawn], histogram)
         for j in range(drawn):
             group = int64(columns[1, j])
-            filled = histogram[group, : table.widths[group] + 1]
-            count = _filled_bins(table.codes, rows, group, filled, work.bins)
+            histogram = work.histograms[node.slot, starts[group] : starts[group + 1]]
+            if node.slot == 0:
+                count = _add_group(table.codes, rows, work.moments, histogram, group, work)
+            else:
+                count = _filled_bins(histogram, work.bins)
             if count > 1:
                 wanted -= 1
                 bins = work.bins[:count]
-                gain, first, second, left = _best_cut(table, group, filled, bins, node, limits.min_leaf)
+                gain, first, second, left = _best_cut(table, group, histogram, bins, node, limits.min_leaf)
                 tied = gain == best >= 0.0
                 if gain > best or (tied and mix(key + uint64(group)) > mix(key + uint64(node.group))):
                     best, node.group = gain, group
                     below, above, missing_left = first, second, left
             if node.slot == 0:
                 for i in range(count):
-                    histogram[group, work.bins[i]] = 0.0
+                    histogram[work.bins[i]] = 0.0
     if best >= 0.0:
         _set_split(table, node, below, above, missing_left)
     return best
