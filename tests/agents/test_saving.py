@@ -40,6 +40,7 @@ def parts(path):
         {"arm_encoding": "one_hot"},
         {"statistics": "held_out", "leaf_output": "average"},
         {"sampling": "leaves"},
+        {"variance": "calibrated"},
         {"random_start": "in_turn", "rebuild": "every 10"},
     ],
 )

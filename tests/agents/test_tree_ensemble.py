@@ -8,6 +8,7 @@ from treebandit import (
     TETS,
     TEUCB,
     ExtraTrees,
+    HistogramForest,
     LightGBMTrees,
     RandomForestTrees,
     TopK,
@@ -16,7 +17,7 @@ from treebandit import (
 )
 from treebandit.core import Candidates, Columns
 from treebandit.environments import Classification
-from treebandit.errors import NotFittedError, ParameterError
+from treebandit.errors import NotFittedError, ParameterError, SavedFileError
 
 
 def leaf_sums(agent, contexts, arms):
@@ -211,6 +212,45 @@ def test_every_source_of_statistics_plays(kind, statistics, leaf_output):
     assert (estimate.count > 0).all()
 
 
+@pytest.mark.parametrize("statistics", ["all", "held_out", "out_of_bag"])
+def test_calibrated_variances_cover_the_means_of_arms_between_rebuilds_too(statistics):
+    """Two arms, rows of which come in batches; leaf variances hold far fewer means than they say."""
+    agent, plain = (
+        make_agent(
+            TETS, HistogramForest(n_trees=40), variance=variance, statistics=statistics, rebuild="every 3"
+        )
+        for variance in ("calibrated", "leaf")
+    )
+    random = np.random.default_rng(0)
+    rows, arms = random.uniform(-1, 1, (1500, 4)).astype(np.float32), random.integers(0, 2, 1500)
+    mean = np.where(arms == 1, np.sin(3 * rows[:, 0]), rows[:, 1])
+    rewards = mean + 0.5 * random.standard_normal(1500)
+    for start in range(0, 1000, 125):
+        batch = slice(start, start + 125)
+        for each in (agent, plain):
+            each.learn(rows[batch], rewards[batch], arms=arms[batch])
+    held = {}
+    for each in (agent, plain):
+        estimate = each.estimate(rows[1000:], arms=arms[1000:])
+        held[each.variance] = np.mean(
+            np.abs(estimate.mean - mean[1000:]) <= 1.96 * np.sqrt(estimate.variance)
+        )
+    assert held["leaf"] < 0.7
+    assert 0.85 < held["calibrated"] <= 1.0
+
+
+def test_saved_trees_that_are_not_as_the_agent_says_are_refused():
+    agents = [
+        make_agent(TETS, HistogramForest(**SMALL), variance=variance) for variance in ("leaf", "calibrated")
+    ]
+    for agent in agents:
+        play(agent, 40)
+    states = [agent.model.state() for agent in agents]
+    for agent, other in zip(agents, reversed(states), strict=True):
+        with pytest.raises(SavedFileError, match="the saved trees do not fit variance="):
+            agent.model.restore(other)
+
+
 def test_out_of_bag_counts_about_a_third_of_all_rows():
     counts = {}
     for statistics in ("all", "out_of_bag"):
@@ -294,6 +334,7 @@ def test_learns_a_table_of_categories(kind, categories):
         {"leaf_output": "median"},
         {"statistics": "some"},
         {"held_out_share": 1.0},
+        {"variance": "wide"},
         {"trees": "xgboost"},
     ],
 )

@@ -31,17 +31,18 @@ def data():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    "trees",
+    ("trees", "variance"),
     [
-        XGBoostTrees(n_trees=10),
-        RandomForestTrees(n_trees=10),
-        ExtraTrees(n_trees=10),
-        LightGBMTrees(n_trees=10),
+        (HistogramForest(n_trees=10), "calibrated"),
+        (XGBoostTrees(n_trees=10), "leaf"),
+        (RandomForestTrees(n_trees=10), "leaf"),
+        (ExtraTrees(n_trees=10), "leaf"),
+        (LightGBMTrees(n_trees=10), "leaf"),
     ],
-    ids=lambda trees: type(trees).__name__,
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
 )
-def test_scikit_learns_own_checks_pass(trees):
-    results = check_estimator(TreeEnsembleRegressor(trees), on_fail=None, on_skip=None)
+def test_scikit_learns_own_checks_pass(trees, variance):
+    results = check_estimator(TreeEnsembleRegressor(trees, variance=variance), on_fail=None, on_skip=None)
     assert len(results) > 40
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")}
     assert not failed
@@ -68,7 +69,9 @@ def test_it_predicts_and_knows_how_sure_it_is(data, statistics, leaf_output):
 
 def test_it_is_the_leaf_statistics_of_standardised_targets(data):
     features, targets = data
-    model = TreeEnsembleRegressor(XGBoostTrees(n_trees=7), random_state=3).fit(features, targets)
+    model = TreeEnsembleRegressor(XGBoostTrees(n_trees=7), variance="leaf", random_state=3).fit(
+        features, targets
+    )
     seed = np.random.RandomState(3).randint(2**31 - 1)
     center, scale = targets.mean(), targets.std()
     standardised = (targets - center) / scale
@@ -87,8 +90,9 @@ def test_it_is_the_leaf_statistics_of_standardised_targets(data):
 )
 def test_predictions_follow_the_unit_of_the_targets(data, trees, shift, unit):
     features, targets = data
-    plain = TreeEnsembleRegressor(trees, random_state=0).fit(features[:150], targets[:150])
-    other = TreeEnsembleRegressor(trees, random_state=0).fit(features[:150], shift + unit * targets[:150])
+    plain, other = (TreeEnsembleRegressor(trees, variance="leaf", random_state=0) for _ in range(2))
+    plain.fit(features[:150], targets[:150])
+    other.fit(features[:150], shift + unit * targets[:150])
     plain.partial_fit(features[150:], targets[150:])
     other.partial_fit(features[150:], shift + unit * targets[150:])
     (mean, deviation), (other_mean, other_deviation) = (
@@ -142,7 +146,8 @@ def test_boosted_trees_get_better_by_an_eighth_more_rows(trees, seed):
     features = random.uniform(-1, 1, (3250, 6))
     truth = np.sin(3 * features[:, 0]) + features[:, 1] * features[:, 2]
     targets = truth + 0.3 * random.standard_normal(3250)
-    model = TreeEnsembleRegressor(trees, random_state=0).fit(features[:2000], targets[:2000])
+    model = TreeEnsembleRegressor(trees, variance="leaf", random_state=0)
+    model.fit(features[:2000], targets[:2000])
 
     def error():
         return np.sqrt(np.mean((model.predict(features[2250:]) - truth[2250:]) ** 2))

@@ -13,7 +13,7 @@ from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
 from treebandit.models.memory import MemoryRule
 from treebandit.models.model import RewardModel
-from treebandit.models.tree_model import TreeSettings
+from treebandit.models.tree_settings import TreeSettings
 from treebandit.parameters import check_flag, check_number
 from treebandit.policies import Policy
 from treebandit.policies.policy import check_exploration

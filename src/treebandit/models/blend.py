@@ -17,7 +17,8 @@ from treebandit.models.attribution import Attribution
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
 from treebandit.models.rebuild import Fit
-from treebandit.models.tree_model import TreeModel, TreeSettings
+from treebandit.models.tree_model import TreeModel
+from treebandit.models.tree_settings import TreeSettings
 from treebandit.trees.forest import Masked
 from treebandit.trees.leaf_statistics import LeafStatistics
 

@@ -2,77 +2,37 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
-from treebandit.errors import NotFittedError, ParameterError, SavedFileError
-from treebandit.features.encoding import ArmEncoding, CategoryEncoding, Encoder, check_encoding
+from treebandit.errors import NotFittedError, SavedFileError
+from treebandit.features.encoding import Encoder
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.attribution import Attribution, of_features
 from treebandit.models.history import History
-from treebandit.models.memory import Memory, MemoryRule, check_memory
+from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.rebuild import Fit, Rebuild, Steps
 from treebandit.models.schedule import Schedule
+from treebandit.models.tree_settings import TreeSettings
 from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
-from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner, TreeLearner
-from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
-from treebandit.trees.limits import check_learner
+from treebandit.trees.calibration_fit import calibrate_steps
+from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner
+from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: A rebuild is spread over the first of so many parts of the rounds until the next one.
 _SPREAD = 48
 #: Share of a rebuild that is done when rows are encoded, and when the trees are grown.
 _ENCODED, _GROWN = 0.1, 0.9
-
-StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
-
-
-@dataclass(frozen=True, slots=True)
-class TreeSettings:
-    """What a tree model is made of; the arguments of the agents that have one, under the same names."""
-
-    trees: TreeLearner
-    rebuild: str = "8 ln t"
-    arm_encoding: ArmEncoding = "auto"
-    categories: CategoryEncoding = "codes"
-    leaf_output: LeafOutput = "library"
-    statistics: StatisticsFrom = "all"
-    held_out_share: float = 0.5
-    prior_rows: float = 0.0
-    standardise: bool = True
-    memory: MemoryRule = "all"
-    background: bool = False
-
-    def __post_init__(self) -> None:
-        check_encoding(self.arm_encoding, self.categories)
-        choices = {
-            "leaf_output": ("library", "average"),
-            "statistics": ("all", "held_out", "out_of_bag"),
-            "standardise": (True, False),
-            "background": (True, False),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                given = f"{name}={getattr(self, name)!r}"
-                raise ParameterError(f"{given}; choose one of {', '.join(map(str, allowed))}")
-        if not 0 < self.held_out_share < 1:
-            raise ParameterError(f"held_out_share={self.held_out_share!r}; expected a share between 0 and 1")
-        if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
-            raise ParameterError(f"prior_rows={self.prior_rows!r}; expected a number of at least 0")
-        check_learner(self.trees)
-        check_memory(self.memory)
-        if self.memory != "all" and Schedule.parse(self.rebuild) == Schedule():
-            raise ParameterError(
-                f"memory={self.memory!r} with rebuild='never'; rows are forgotten at rebuilds: give rebuild='8 ln t'"
-            )
+#: The same when the trees are grown and when they are measured, where trees of parts of the rows follow.
+_BEFORE_CALIBRATION = 0.35, 0.4
 
 
 class TreeModel:
@@ -309,7 +269,9 @@ class TreeModel:
             held, grown = np.sort(order[:cut]), np.sort(order[cut:])
         whole = len(grown) == len(targets)
         own = (features, targets) if whole else (features[grown], targets[grown])
-        forest = yield from scaled(self._grown(encoder, *own, seed), _ENCODED, _GROWN)
+        calibrated = settings.variance == "calibrated"
+        grown_at, measured_at = _BEFORE_CALIBRATION if calibrated else (_GROWN, 1.0)
+        forest = yield from scaled(self._grown(encoder, *own, seed), _ENCODED, grown_at)
         if not whole:
             features, targets = features[held], targets[held]
         measuring = LeafStatistics.measure_steps(
@@ -320,7 +282,12 @@ class TreeModel:
             out_of_bag=settings.statistics == "out_of_bag",
             prior_rows=settings.prior_rows,
         )
-        return (yield from scaled(measuring, _GROWN, 1.0))
+        leaves = yield from scaled(measuring, grown_at, measured_at)
+        if calibrated:
+            grow, seed = partial(self._grown, encoder), int(random.integers(2**31 - 1))
+            learning = calibrate_steps(grow, leaves, *own, seed=seed)
+            leaves.calibration = yield from scaled(learning, measured_at, 1.0)
+        return leaves
 
     def _encoded(self, rows: Candidates) -> tuple[LeafStatistics, Features]:
         if self.leaves is None or self.encoder is None:
@@ -393,6 +360,8 @@ class TreeModel:
             return
         self.encoder = self._restored_encoder(schema.part(saved, "encoder"))
         self.leaves = LeafStatistics.restored(saved, prior_rows=self.settings.prior_rows)
+        if (self.leaves.calibration is not None) != (self.settings.variance == "calibrated"):
+            raise SavedFileError(f"the saved trees do not fit variance={self.settings.variance!r}")
         columns = self.encoder.columns
         row = Candidates(np.zeros((1, len(columns)), np.float32), np.zeros(1, np.intp), columns)
         if len(self.history) < 2 or self._encoded(row)[1].shape[1] != self.leaves.forest.n_features:

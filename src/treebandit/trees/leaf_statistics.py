@@ -14,11 +14,13 @@ from treebandit.core import Estimate, Features, Floats
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.steps import exhausted
 from treebandit.trees import kernels
+from treebandit.trees.calibration import Calibration
 from treebandit.trees.forest import Forest
 from treebandit.trees.kernels import COUNT, MEAN, OUTPUT, VARIANCE, LeafArrays, RowArrays
 from treebandit.trees.leaf_cache import LeafCache
 
 LeafOutput = Literal["library", "average"]
+VarianceKind = Literal["leaf", "calibrated"]
 
 #: Rows measured in one step.
 _ROWS = 8192
@@ -32,6 +34,7 @@ class LeafStatistics:
     table: (nodes, 4) with the columns o, s²/c, c and the plain mean of the suggested outputs.
     prior: (trees,) variance of all suggested outputs; used for s²/c in a leaf that fewer than two rows reach.
     prior_rows: how many rows' weight it has in every other leaf, so that no leaf is ever quite sure.
+    calibration: what makes Σ s²/c the variance of the predicted mean; None, it is told as it is, as in the paper.
 
     >>> import numpy as np
     >>> from treebandit import HistogramForest, LeafStatistics
@@ -43,7 +46,7 @@ class LeafStatistics:
     [0.0, 0.0]
     """
 
-    __slots__ = ("_arrays", "_version", "cache", "forest", "prior", "prior_rows", "table")
+    __slots__ = ("_arrays", "_version", "cache", "calibration", "forest", "prior", "prior_rows", "table")
 
     def __init__(self, forest: Forest, table: Floats, prior: Floats, prior_rows: float = 0.0) -> None:
         self.forest = forest
@@ -53,6 +56,7 @@ class LeafStatistics:
         self._version = np.zeros(1, np.int64)
         self._arrays = tuple(LeafArrays(table, prior, self.prior_rows, self._version))
         self.cache = LeafCache(forest)
+        self.calibration: Calibration | None = None
 
     @classmethod
     def measure(
@@ -120,7 +124,8 @@ class LeafStatistics:
         if not history:
             forest, table = {**forest, "values": None}, table.copy()
             table[:, MEAN] = 0.0
-        return {"forest": forest, "table": table, "prior": self.prior}
+        calibration = None if self.calibration is None else self.calibration.state()
+        return {"forest": forest, "table": table, "prior": self.prior, "calibration": calibration}
 
     @classmethod
     def restored(cls, state: Mapping[str, Any], *, prior_rows: float = 0.0) -> LeafStatistics:
@@ -134,10 +139,22 @@ class LeafStatistics:
         prior = schema.array(state, "prior", np.float64, (forest.n_trees,), least=0.0)
         if table[:, [VARIANCE, COUNT]].min() < 0.0 or table[-1].any():
             raise SavedFileError("table holds statistics that no rows can give")
-        return cls(forest, table, prior, prior_rows)
+        leaves, calibration = cls(forest, table, prior, prior_rows), schema.optional(state, "calibration")
+        leaves.calibration = None if calibration is None else Calibration.restored(calibration)
+        return leaves
 
     def estimate(self, features: Features) -> Estimate:
-        """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each (paper, Algorithm 1, lines 14-18)."""
+        """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each (paper, Algorithm 1, lines 14-18).
+
+        The variance is the calibrated one where there is a calibration.
+        """
+        sums = self.leaf_sums(features)
+        if self.calibration is None:
+            return sums
+        return Estimate(sums.mean, self.calibration.variance(sums.variance), sums.count)
+
+    def leaf_sums(self, features: Features) -> Estimate:
+        """`estimate` with Σ s²/c as it is, calibration or not."""
         features = self.forest.checked(features)
         sums = self.cache.score(self.table, features)
         if sums is None:
@@ -150,7 +167,8 @@ class LeafStatistics:
         """Joint draws of each row's mean reward, (draws, n): N(μ, exploration² σ²), one draw per leaf and key.
 
         Rows that reach the same leaf share its draw, so what the trees cannot tell apart does not differ by chance.
-        Draw k of a key is the first draw of the key `kernels.NEXT_DRAW` · k further on (modulo 2⁶⁴).
+        Draw k of a key is the first draw of the key `kernels.NEXT_DRAW` · k further on (modulo 2⁶⁴). With a calibration
+        σ² is the calibrated variance; a row whose leaves hold equal targets only then has draws of its own.
         """
         features, nu = self.forest.checked(features), float(exploration)
         samples = self.cache.sample(self.table, features, key, nu, draws)
@@ -158,6 +176,14 @@ class LeafStatistics:
             noise = np.uint64(key), nu
             samples = kernels.draw_rows(self.forest.arrays, self.table, features, noise, draws).T
         samples += self.forest.base
+        if self.calibration is not None:
+            sums = self.leaf_sums(features)
+            wanted = self.calibration.variance(sums.variance)
+            sure = sums.variance <= 0.0
+            factor = np.sqrt(wanted / np.where(sure, 1.0, sums.variance))
+            samples = sums.mean + factor * (samples - sums.mean)
+            noise = np.random.default_rng(key).standard_normal((draws, int(sure.sum())))
+            samples[:, sure] += nu * np.sqrt(wanted[sure]) * noise
         return samples
 
     def prepared_update(self, features: Features, targets: Floats) -> LeafUpdate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, Self
 
@@ -12,8 +13,10 @@ from treebandit.core import Estimate, Features, Floats
 from treebandit.errors import InputError, MissingExtraError, ParameterError
 from treebandit.features.reward_scale import RewardScale
 from treebandit.parameters import check_choice, check_number
-from treebandit.trees.forest import TreeLearner
-from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics
+from treebandit.steps import exhausted
+from treebandit.trees.calibration_fit import calibrate_steps
+from treebandit.trees.forest import Forest, TreeLearner
+from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics, VarianceKind
 from treebandit.trees.limits import check_learner
 from treebandit.trees.xgboost_trees import XGBoostTrees
 
@@ -32,13 +35,16 @@ _AS_FEATURES: dict[str, Any] = {"dtype": np.float32, "order": "C", "ensure_all_f
 
 
 class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts y = Σ o over the trees with standard deviation √(Σ s²/c), the paper's uncertainty estimate.
+    """Predicts y = Σ o over the trees, and how far off that mean may be.
 
     trees: the tree library and its settings; None for `XGBoostTrees()`. Settings may be named in a grid search:
         `trees__max_depth`.
     leaf_output: o as the 'library' set it, or the plain 'average' of what the rows suggest.
     statistics: from 'all' rows, from a 'held_out' share of them that no tree is grown on, or 'out_of_bag'.
     held_out_share: how large that share is.
+    variance: of the predicted mean; 'calibrated', so that mean ± 1.96 standard deviations holds the true mean about 95
+        times in 100, learned from trees grown on parts of the rows, for which `fit` takes four to eleven times as
+        long; or that of the 'leaf', Σ s²/c, the paper's estimate, which is a ranking rather than an interval.
     random_state: a seed, a `numpy.random.RandomState`, or None for a new one each time.
 
     Features are taken as 32-bit floats, NaN for missing. Targets may have any unit: trees are grown on standardised
@@ -61,12 +67,14 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         leaf_output: LeafOutput = "library",
         statistics: StatisticsFrom = "all",
         held_out_share: float = 0.5,
+        variance: VarianceKind = "calibrated",
         random_state: Any = None,
     ) -> None:
         self.trees = trees
         self.leaf_output = leaf_output
         self.statistics = statistics
         self.held_out_share = held_out_share
+        self.variance = variance
         self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -113,17 +121,47 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         self.leaves_.update(features, self.scale_.standardised(targets))
         return self
 
-    def predict(self, X: Any, *, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
-        """Predictions (n,) of (n, d) features; with `return_std` their standard deviations (n,) too."""
+    def predict(
+        self, X: Any, *, return_std: bool = False, interval: float | None = None
+    ) -> Floats | tuple[Floats, Floats]:
+        """The mean (n,) predicted of (n, d) features.
+
+        return_std: the standard deviation (n,) of that mean too: how far the mean of many observations of such a row
+            may be from it. It holds no noise of single observations.
+        interval: instead of the mean, the (n,) lower and upper ends of the interval that holds one new observation of
+            each row with this probability, noise included; needs the calibrated variance.
+        """
+        if interval is not None:
+            return self._interval(X, interval, return_std)
         estimate = self.estimate(X)
         return (estimate.mean, np.sqrt(estimate.variance)) if return_std else estimate.mean
 
-    def estimate(self, X: Any) -> Estimate:
-        """Σ o, Σ s²/c and Σ c over the leaves that each row reaches: (n,) each."""
+    def _interval(self, X: Any, level: float, return_std: bool) -> tuple[Floats, Floats]:
+        check_number("interval", level, above=0.0, most=0.999)
+        if return_std:
+            raise ParameterError(
+                "return_std is of the mean, interval of a new observation; ask for one at a time"
+            )
         check_is_fitted(self)
+        calibration, scale = self.leaves_.calibration, self.scale_
+        if calibration is None:
+            raise ParameterError(
+                f"interval={level!r} with variance='leaf', which knows no noise; fit with variance='calibrated'"
+            )
+        sums = self.leaves_.leaf_sums(self._features(X))
+        low, high = calibration.interval(level, sums.variance)
+        lower, upper = (scale.mean + scale.deviation * (sums.mean + end) for end in (low, high))
+        return lower, upper
+
+    def estimate(self, X: Any) -> Estimate:
+        """Mean Σ o, its variance, and the count Σ c over the leaves that each row reaches: (n,) each."""
+        check_is_fitted(self)
+        return self.scale_.original(self.leaves_.estimate(self._features(X)))
+
+    def _features(self, X: Any) -> Features:
         _refuse_sparse(X)
         features: Features = validate_data(self, X, reset=False, **_AS_FEATURES)
-        return self.scale_.original(self.leaves_.estimate(features))
+        return features
 
     def _validated(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[Features, Floats]:
         wanted = {**_AS_FEATURES, "ensure_min_samples": 2 if reset else 1, "y_numeric": True}
@@ -139,13 +177,23 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             order = random.permutation(len(targets))
             cut = min(max(round(len(targets) * self.held_out_share), 1), len(targets) - 2)
             measured, grown = np.sort(order[:cut]), np.sort(order[cut:])
-        return LeafStatistics.measure(
-            self._learner.fit(features[grown], targets[grown], seed=seed),
+        own = features[grown], targets[grown]
+        leaves = LeafStatistics.measure(
+            self._learner.fit(*own, seed=seed),
             features[measured],
             targets[measured],
             output=self.leaf_output,
             out_of_bag=self.statistics == "out_of_bag",
         )
+        if self.variance == "calibrated":
+            learning = calibrate_steps(self._grow, leaves, *own, seed=seed)
+            leaves.calibration = exhausted(learning)
+        return leaves
+
+    def _grow(self, features: Features, targets: Floats, seed: int) -> Generator[float, None, Forest]:
+        yield 0.0
+        forest: Forest = self._learner.fit(features, targets, seed=seed)
+        return forest
 
     def _check_arguments(self, X: Any, unsupported: dict[str, Any]) -> None:
         for name, value in unsupported.items():
@@ -157,6 +205,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         _refuse_sparse(X)
         check_choice("leaf_output", self.leaf_output, ("library", "average"))
         check_choice("statistics", self.statistics, ("all", "held_out", "out_of_bag"))
+        check_choice("variance", self.variance, ("leaf", "calibrated"))
         check_number("held_out_share", self.held_out_share, above=0.0, most=0.999)
         if self.trees is not None:
             check_learner(self.trees)
