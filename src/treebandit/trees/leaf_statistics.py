@@ -182,8 +182,8 @@ class LeafStatistics:
             sure = sums.variance <= 0.0
             factor = np.sqrt(wanted / np.where(sure, 1.0, sums.variance))
             samples = sums.mean + factor * (samples - sums.mean)
-            noise = np.random.default_rng(key).standard_normal((draws, int(sure.sum())))
-            samples[:, sure] += nu * np.sqrt(wanted[sure]) * noise
+            normal = np.random.default_rng(key).standard_normal((draws, int(sure.sum())))
+            samples[:, sure] += nu * np.sqrt(wanted[sure]) * normal
         return samples
 
     def prepared_update(self, features: Features, targets: Floats) -> LeafUpdate:
