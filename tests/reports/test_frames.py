@@ -73,6 +73,8 @@ def test_words_stand_right_of_the_numbers():
 
 
 def test_words_alone_are_evenly_spaced_in_the_order_given():
+    schedules = ["16 ln t", "2 ln t", "8 ln t", "every 100", "never"]
+    assert list(value_axis(schedules).places) == ["2 ln t", "8 ln t", "16 ln t", "every 100", "never"]
     axis = value_axis(["one-hot", "codes", "one-hot", "both"])
     assert list(axis.places) == ["one-hot", "codes", "both"]
     assert np.ptp(np.diff(list(axis.places.values()))) == pytest.approx(0.0)

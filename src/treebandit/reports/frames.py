@@ -162,9 +162,9 @@ class ValueAxis:
 
 
 def value_axis(values: list[str]) -> ValueAxis:
-    """Find a place for every value; words keep the order in which they come."""
+    """Find a place for every value; words come in the order of the number they begin with, or as they come."""
     numbers = {value: number for value in values if (number := _number(value)) is not None}
-    words = [value for value in dict.fromkeys(values) if value not in numbers]
+    words = sorted((value for value in dict.fromkeys(values) if value not in numbers), key=_first_number)
     positive = [number for number in numbers.values() if number > 0]
     logarithmic = bool(positive) and min(numbers.values()) >= 0 and max(positive) > 10 * min(positive)
     places = {
@@ -186,6 +186,12 @@ def _number(value: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _first_number(words: str) -> float:
+    """The number that words begin with ('8 ln t'); infinity where there is none."""
+    number = _number(words.partition(" ")[0])
+    return math.inf if number is None else number
 
 
 def _usual_step(places: list[float]) -> float:
