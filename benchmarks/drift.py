@@ -2,6 +2,7 @@
 
 treebandit run drift --into results/drift && python benchmarks/drift.py results/drift
 treebandit run drift-stationary --into results/stationary && python benchmarks/drift.py results/stationary
+python benchmarks/drift.py clicks       false alarms of the detector on clicks whose rate never changes
 """
 
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from treebandit.experiments import read_record
+from treebandit.models.drift import Adwin
 
 
 def main(folder):
@@ -38,5 +40,31 @@ def main(folder):
             )
 
 
+class Bounded(Adwin):
+    """The detector with the bound of its authors, whatever the size of errors."""
+
+    def _add(self, number):
+        super()._add(number)
+        self.greatest = 2.0
+
+
+def false_alarms(rate, detector, delta, streams=60, views=20_000):
+    """In how many streams of clicks, whose rate is known and never changes, there is an alarm."""
+    alarms = 0
+    for seed in range(streams):
+        clicks = np.random.default_rng(seed).random(views) < rate
+        errors = (clicks - rate) / np.sqrt(rate * (1.0 - rate))
+        alarms += detector(delta, every=8, tolerance=0.1).update(errors.tolist())
+    return alarms
+
+
+def clicks():
+    for rate in (0.005, 0.01, 0.03):
+        for name, detector, delta in (("before", Bounded, 1e-4), ("now", Adwin, 1e-4), ("now", Adwin, 1e-3)):
+            print(
+                f"{rate:.1%} {name:6s} delta {delta:g}: {false_alarms(rate, detector, delta)} of 60 streams"
+            )
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    clicks() if sys.argv[1] == "clicks" else main(sys.argv[1])

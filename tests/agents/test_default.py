@@ -9,6 +9,7 @@ from treebandit import Bandit, Candidates, Columns, play_round
 from treebandit.environments import Classification, DescribedArms, Synthetic
 from treebandit.errors import ParameterError
 from treebandit.models import blend_kernels
+from treebandit.models.linear_scores import LinearEncoder
 from treebandit.oracles import TopK
 
 
@@ -138,22 +139,47 @@ def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
         with mock.patch.object(type(encoder.ridge), "reward_moments", moments):
             scored = agent.score(candidates)
         bonus = bonus * (shortfall**2 if boost and shortfall > 1.0 else 1.0)
-    np.testing.assert_allclose(scored, blend + bonus)
+    like = width / leverage + width
+    few = np.log(np.maximum(len(rewards) / arms / 4.0 / like, 1.0))
+    np.testing.assert_allclose(scored, blend + bonus + 0.5 * np.std(rewards) * np.sqrt(few / like))
 
 
 @pytest.mark.parametrize("layout", ["C", "F"])
 def test_many_draws_are_blended_like_one(layout):
     random = np.random.default_rng(0)
     samples, scores = random.normal(size=(40, 3)), random.normal(size=3)
-    leverage, rewards = random.random(3), (1.0, 0.4)
+    leverage, rewards = random.random(3), (1.0, 0.4, 1.2)
     expected = samples + 0.3 * (scores - samples)
     missed = (rewards[0] - expected.max(axis=1)) / rewards[1]
     more = np.where(missed > 1.0, missed**2, 1.0)
     assert 0 < (missed > 1.0).sum() < 40
+    like, room = 2.0 / leverage + 2.0, rewards[2] - expected.max(axis=1)
+    assert 0 < (like < 8.0).sum() < 3
+    assert (room < 0.0).any()
+    assert (room > rewards[1]).any()
+    rare = 0.6 * np.clip(room, 0.0, rewards[1])[:, None]
     expected += 0.7 * more[:, None] * np.sqrt(leverage / (1.0 + leverage))
+    expected += rare * np.sqrt(np.log(np.maximum(8.0 / like, 1.0)) / like)
     explored = np.array(samples, order=layout)
-    blend_kernels.explore(explored, scores, leverage, 0.3, 0.7, rewards)
+    blend_kernels.explore(explored, scores, leverage, 0.3, (0.7, 0.6, 8.0, 2.0), rewards)
     np.testing.assert_allclose(explored, expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_arm_that_failed_at_first_is_tried_again(seed):
+    random = np.random.default_rng(seed)
+
+    def lead(failed):
+        agent = Bandit(exploration=0.0, seed=seed)
+        paid = np.r_[random.random(2000) < 0.1, np.zeros(failed)]
+        contexts = np.arange(len(paid)).reshape(-1, 1) % 2
+        agent.learn(contexts, paid, arms=np.repeat([0, 1], [2000, failed]))
+        scores = agent.score(Candidates(np.zeros((2, 1), np.float32), np.arange(2), Columns.numeric(1)))
+        return scores[1] - scores[0]
+
+    assert lead(3) > 0.0 > lead(100)
+    with mock.patch.object(LinearEncoder, "few_rows", (0.0, 2.0)):
+        assert lead(3) < 0.0
 
 
 def test_the_weight_is_what_would_have_been_best():

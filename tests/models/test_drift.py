@@ -68,6 +68,23 @@ def test_changes_below_the_tolerance_are_none():
     assert Adwin(1e-3, every=8, tolerance=0.05).update(stream)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_rare_clicks_in_a_row_are_no_change(seed):
+    clicks = np.random.default_rng(seed).random(20_000) < 0.005
+    errors = (clicks - 0.005) / math.sqrt(0.005 * 0.995)
+    window = Adwin(1e-4, every=8, tolerance=0.1)
+    assert not window.update(errors)
+    assert window.greatest == errors.max() > 10
+
+
+def test_clicks_that_become_four_times_as_many_are_a_change():
+    random = np.random.default_rng(0)
+    clicks = np.r_[random.random(5000) < 0.02, random.random(1000) < 0.08]
+    window = Adwin(1e-4, every=8, tolerance=0.1)
+    assert window.update((clicks - 0.02) / 0.14)
+    assert 500 < window.width < 1200
+
+
 def test_memory_grows_with_the_logarithm():
     window = Adwin()
     window.update(np.random.default_rng(0).normal(size=20_000))
@@ -84,6 +101,7 @@ def test_windows_go_on_where_they_were_saved():
     for window, other in zip(windows, again, strict=True):
         assert window.update(rest) == other.update(rest)
         assert (window.width, window.mean, window.squares) == (other.width, other.mean, other.squares)
+        assert window.greatest == other.greatest > 2
 
 
 FORGERIES = {

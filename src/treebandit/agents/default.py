@@ -36,7 +36,8 @@ class Bandit(ModelAgent):
         (1 - w) · draw of the forest + w · z·θ + linear_exploration · boost · s · √(log₂ K / width) · √(h / (1 + h)),
 
     where h = z'A⁻¹z is the leverage of the row for its arm, s the standard deviation of all rewards and K the number of
-    arms (docs/default-agent.md). No argument needs to be given; `seed` makes choices repeatable.
+    arms; and a further bonus for arms that were hardly tried on such rows (docs/default-agent.md). No argument needs to
+    be given; `seed` makes choices repeatable.
 
     trees: the forest.
     exploration: ν, how much the draws of the forest deviate from its mean; 0 is a greedy forest.

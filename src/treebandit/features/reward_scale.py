@@ -21,11 +21,13 @@ class RewardScale:
     """Standardised reward = (reward - mean) / deviation.
 
     varies: whether the rewards that it was made from differ; where they do not, deviation is their size.
+    greatest: the greatest of them, standardised; without any, more than all rewards can be.
     """
 
     mean: float = 0.0
     deviation: float = 1.0
     varies: bool = True
+    greatest: float = _LARGEST
 
     @classmethod
     def of(cls, rewards: Floats) -> RewardScale:
@@ -36,9 +38,9 @@ class RewardScale:
         centred = rewards - mean
         largest = float(np.abs(centred).max())
         if not largest > 0.0:
-            return cls(mean, abs(mean) or 1.0, varies=False)
+            return cls(mean, abs(mean) or 1.0, varies=False, greatest=0.0)
         deviation = largest * math.sqrt(float(np.square(centred / largest).mean()))
-        return cls(mean, deviation)
+        return cls(mean, deviation, greatest=float(centred.max()) / deviation)
 
     def standardised(self, rewards: Floats) -> Floats:
         """(n,) rewards in these units."""
@@ -60,17 +62,18 @@ class RewardScale:
 
     def state(self) -> list[Any]:
         """All of it as JSON values."""
-        return [self.mean, self.deviation, self.varies]
+        return [self.mean, self.deviation, self.varies, self.greatest]
 
     @classmethod
     def restored(cls, state: Any, rewards: Floats) -> RewardScale:
         """The scale that `state` described, if these (n,) rewards can be expressed in it."""
-        mean, deviation, varies = schema.items({"scale": state}, "scale", most=3)
-        values = {"mean": mean, "deviation": deviation, "varies": varies}
+        mean, deviation, varies, greatest = schema.items({"scale": state}, "scale", most=4)
+        values = {"mean": mean, "deviation": deviation, "varies": varies, "greatest": greatest}
         scale = cls(
             schema.number(values, "mean"),
             schema.number(values, "deviation", least=np.finfo(np.float64).tiny),
             schema.flag(values, "varies"),
+            schema.number(values, "greatest", least=0.0),
         )
         with np.errstate(over="ignore"):
             largest = np.abs(scale.standardised(rewards)).max(initial=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import Any
 
@@ -189,9 +190,13 @@ class Blend(TreeModel):
         bonus: float,
         boost: bool,
     ) -> Floats:
-        """Draws as in `sample`, with a bonus for rows that the arm's regression knows little of: (draws, n).
+        """Draws as in `sample`, with bonuses for rows that the arm's regression knows little of: (draws, n).
 
-        bonus: multiplies √(h / (1 + h)) with h = z'A⁻¹z the leverage, in the unit of `LinearEncoder.bonus`.
+        bonus: multiplies √(h / (1 + h)) with h = z'A⁻¹z the leverage, in the unit of `LinearEncoder.bonus`; and
+            √(ln(m / n) / n) where the arm has only n = width (1 + h) / h rows like this one, m a quarter of an arm's
+            share of all rows (after MOSS, Audibert and Bubeck 2009): an arm that failed in its first trials is tried
+            again. The unit is a standard deviation of the rewards, or by how much the best candidate falls short of
+            the greatest reward seen, whichever is less.
         boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
@@ -208,8 +213,9 @@ class Blend(TreeModel):
             w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
-            bonus, rewards = bonus * encoder.bonus, (mean, deviation if boost else 0.0)
-            blend_kernels.explore(samples, scores, leverage, w, bonus, rewards)
+            bonuses = bonus * encoder.bonus, float(bonus), *encoder.few_rows
+            rewards = mean if boost else -math.inf, deviation, self.scale.greatest
+            blend_kernels.explore(samples, scores, leverage, w, bonuses, rewards)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

@@ -32,13 +32,19 @@ def look_up(parts, contexts, arms, layout, made, scratch):  # type: ignore[no-un
 
 @kernel
 def explore(samples, scores, leverage, weight, bonus, rewards):  # type: ignore[no-untyped-def]
-    """(1 - w) · draw of the forest + w · score + bonus · √(h / (1 + h)), in place of (draws, n) samples.
+    """(1 - w) · draw of the forest + w · score + bonuses, in place of (draws, n) samples.
 
-    leverage: h, (n,). rewards: mean and standard deviation of the rewards; where the best candidate of a draw falls
-        short of that mean by more than a deviation, the bonus is multiplied by the square of the deviations it is.
-        A deviation of 0, and it is always the same.
+    leverage: h, (n,).
+    bonus: what a row has that its arm knows nothing of, √(h / (1 + h)) of it by others; then a scale, how many rows of
+        an arm are few, and the width of a row. Where an arm has fewer rows like this one, n = width (1 + h) / h, the
+        bonus is greater by scale · √(ln(few / n) / n) standard deviations, or times what can still be won if that is
+        less.
+    rewards: mean, standard deviation and greatest of the rewards. Where the best candidate of a draw falls short of
+        that mean by more than a deviation, the first bonus is multiplied by the square of the deviations it is. A mean
+        of -inf, and it is always the same.
     """
-    mean, deviation = rewards
+    mean, deviation, greatest = rewards
+    unlike, scale, few, width = bonus
     for k in range(samples.shape[0]):
         best, more = -np.inf, 1.0
         for i in range(samples.shape[1]):
@@ -46,5 +52,11 @@ def explore(samples, scores, leverage, weight, bonus, rewards):  # type: ignore[
             best = samples[k, i] if samples[k, i] > best else best
         if mean - best > deviation > 0.0:
             more = ((mean - best) / deviation) ** 2
+        # What is expected to pay nearly the greatest reward needs no rival.
+        rare = scale * (deviation if greatest - best > deviation else greatest - best)
         for i in range(samples.shape[1]):
-            samples[k, i] += bonus * more * np.sqrt(leverage[i] / (1.0 + leverage[i]))
+            h = leverage[i]
+            samples[k, i] += unlike * more * np.sqrt(h / (1.0 + h))
+            if rare > 0.0 and few * h > width * (1.0 + h):
+                like = width * (1.0 + h) / h
+                samples[k, i] += rare * np.sqrt(np.log(few / like) / like)

@@ -19,6 +19,8 @@ _BUCKETS = 5
 _SHORTEST = 5
 #: Sizes of buckets are powers of two up to this one.
 _POWERS = 48
+#: What numbers are taken to deviate from their mean by, at least.
+_REACH = 2.0
 
 
 class Adwin:
@@ -30,19 +32,25 @@ class Adwin:
 
         ε = √(2 m s² d) + ⅔ m d   with m = 1 / (n₀ - 4) + 1 / (n₁ - 4), d = ln(2 ln n / δ), s² the window's variance.
 
+    This is Bernstein's inequality, whose second term is b/3 · m d for numbers that deviate from their mean by at most
+    b: the authors' ⅔ covers b = 2. With a tolerance, b is the greatest size of a number so far, where that is more
+    than 2: a click in a hundred views is an error of ten standard deviations, and a few of them in a row no change.
+
     delta: δ, how likely a false alarm is at a cut.
     every: cuts are looked for whenever so many numbers have come.
     tolerance: None, any change of the mean counts. A number: only a mean that has moved away from 0 by more than this,
         as errors do when predictions become worse, and all numbers before the sharpest cut are dropped at once.
     """
 
-    __slots__ = ("buckets", "delta", "every", "seen", "squares", "tolerance", "total", "width")
+    __slots__ = ("buckets", "delta", "every", "greatest", "seen", "squares", "tolerance", "total", "width")
 
     def __init__(self, delta: float = 0.002, *, every: int = 32, tolerance: float | None = None) -> None:
         self.delta, self.every, self.tolerance = delta, every, tolerance
         #: Numbers in the window.
         self.width = 0
         self.seen, self.total, self.squares = 0, 0.0, 0.0
+        #: b, the greatest size of all numbers that came, dropped or not; at least 2.
+        self.greatest = _REACH
         #: For each size, the oldest first: the sum of a bucket's numbers, and of their squared deviations.
         self.buckets: list[list[tuple[float, float]]] = [[]]
 
@@ -60,7 +68,7 @@ class Adwin:
         """Another one that goes on by itself."""
         other = type(self)(self.delta, every=self.every, tolerance=self.tolerance)
         other.width, other.seen = self.width, self.seen
-        other.total, other.squares = self.total, self.squares
+        other.total, other.squares, other.greatest = self.total, self.squares, self.greatest
         other.buckets = [size.copy() for size in self.buckets]
         return other
 
@@ -83,6 +91,8 @@ class Adwin:
             self.squares += self.width / (self.width + 1) * (number - self.mean) ** 2
         self.width += 1
         self.total += number
+        if self.tolerance is not None and abs(number) > self.greatest:
+            self.greatest = abs(number)
         self.buckets[0].append((number, 0.0))
         for power, size in enumerate(self.buckets):
             if len(size) <= _BUCKETS:
@@ -111,6 +121,7 @@ class Adwin:
         """How many numbers follow the cut at which older and newer ones differ most; 0 where they do not differ."""
         depth = math.log(2.0 * math.log(self.width) / self.delta)
         noise, count, total, most, found = 2.0 * self.variance * depth, 0, 0.0, 1.0, 0
+        reach = self.greatest / 3.0 * depth
         for power in range(len(self.buckets) - 1, -1, -1):
             for one, _ in self.buckets[power]:
                 count, total = count + (1 << power), total + one
@@ -119,7 +130,7 @@ class Adwin:
                     continue
                 old, new = total / count, (self.total - total) / left
                 m = 1.0 / (count - _SHORTEST + 1) + 1.0 / (left - _SHORTEST + 1)
-                apart = abs(old - new) / (math.sqrt(noise * m) + 2.0 / 3.0 * depth * m)
+                apart = abs(old - new) / (math.sqrt(noise * m) + reach * m)
                 if apart > most and (self.tolerance is None or abs(new) > abs(old) + self.tolerance):
                     most, found = apart, left
         return found
@@ -130,7 +141,9 @@ def packed(windows: Sequence[Adwin]) -> dict[str, Any]:
     buckets = [bucket for window in windows for size in window.buckets for bucket in size]
     return {
         "seen": np.array([window.seen for window in windows], np.int64),
-        "sums": np.array([(window.total, window.squares) for window in windows]).reshape(-1, 2),
+        "sums": np.array([(window.total, window.squares, window.greatest) for window in windows]).reshape(
+            -1, 3
+        ),
         "powers": np.array([len(window.buckets) for window in windows], np.int64),
         "counts": np.array([len(size) for window in windows for size in window.buckets], np.int64),
         "buckets": np.array(buckets).reshape(-1, 2),
@@ -140,14 +153,15 @@ def packed(windows: Sequence[Adwin]) -> dict[str, Any]:
 def unpacked(state: Mapping[str, Any], like: Adwin, count: int) -> list[Adwin]:
     """So many windows that `packed` has described; a SavedFileError where no numbers could have led to them."""
     seen = schema.array(state, "seen", np.int64, (count,), least=0, most=schema.MOST)
-    sums = schema.array(state, "sums", np.float64, (count, 2))
+    sums = schema.array(state, "sums", np.float64, (count, 3))
     powers = schema.array(state, "powers", np.int64, (count,), least=1, most=_POWERS)
     counts = schema.array(state, "counts", np.int64, (int(powers.sum()),), least=0, most=_BUCKETS)
     buckets = schema.array(state, "buckets", np.float64, (int(counts.sum()), 2))
     rest, sizes, windows = iter(map(tuple, buckets.tolist())), iter(counts.tolist()), []
     for place in range(count):
         window = like.copy()
-        window.seen, (window.total, window.squares) = int(seen[place]), sums[place].tolist()
+        window.seen = int(seen[place])
+        window.total, window.squares, window.greatest = sums[place].tolist()
         window.buckets = [[next(rest) for _ in range(next(sizes))] for _ in range(powers[place])]
         window.width = sum(len(size) << power for power, size in enumerate(window.buckets))
         if window.width > window.seen or (len(window.buckets) > 1 and not window.buckets[-1]):
@@ -157,4 +171,6 @@ def unpacked(state: Mapping[str, Any], like: Adwin, count: int) -> list[Adwin]:
         windows.append(window)
     if (buckets[:, 1] < 0).any() or (sums[:, 1] < 0).any():
         raise SavedFileError("the saved windows of errors hold negative squares")
+    if (sums[:, 2] < _REACH).any():
+        raise SavedFileError("the saved windows of errors hold smaller errors than they allow for")
     return windows

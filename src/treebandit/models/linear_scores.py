@@ -32,6 +32,8 @@ _MOST_FEATURES = 1024
 _MOST_COLUMNS = 64
 #: Smooth functions need so many columns of numbers.
 _FEWEST_NUMBERS = 32
+#: An arm has few rows with less than this share of what it would have if all had as many.
+_FEW = 0.25
 #: A row's score for the trees comes from the rows of the other folds.
 _FOLDS = 5
 
@@ -140,6 +142,12 @@ class LinearEncoder(Encoder):
         """
         assert self.ridge is not None
         return self.ridge.reward_sd * math.sqrt(math.log2(max(self._arms, 2)) / self._linear_width)
+
+    @property
+    def few_rows(self) -> tuple[float, float]:
+        """How many rows of an arm are few, which is none where one regression serves all arms; and a row's width."""
+        assert self.ridge is not None
+        return _FEW * len(self.ridge) / self._arms if self._arms else 0.0, float(self._linear_width)
 
     @property
     def sources(self) -> Indices:
