@@ -30,7 +30,7 @@ def test_predictions_are_those_of_stochtree(rows):
         num_gfr=3,
         num_burnin=2,
         num_mcmc=5,
-        general_params={"random_seed": 3, "num_threads": 1, "standardize": False},
+        general_params={"random_seed": 3, "num_threads": 1, "standardize": False, "sigma2_init": 1.0},
         mean_forest_params={"num_trees": 20, "min_samples_leaf": MIN_SAMPLES_LEAF},
     )
     theirs = model.predict(filled)["y_hat"].T

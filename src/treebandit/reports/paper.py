@@ -32,6 +32,11 @@ def paper_table() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
+def paper_agents() -> tuple[str, ...]:
+    """The agents of the paper's table, in its order."""
+    return tuple(_content()["agents"])
+
+
 def paper_citation() -> str:
     """The paper, as one line."""
     return str(_content()["citation"])

@@ -53,7 +53,7 @@ def sample_posterior(
         num_gfr=settings.warm_start,
         num_burnin=settings.burn_in,
         num_mcmc=settings.draws,
-        general_params={"random_seed": seed, "num_threads": 1, "standardize": False},
+        general_params={"random_seed": seed, "num_threads": 1, "standardize": False, "sigma2_init": 1.0},
         mean_forest_params={"num_trees": settings.n_trees, "min_samples_leaf": MIN_SAMPLES_LEAF},
     )
     saved = json.loads(model.forest_container_mean.dump_json_string())
