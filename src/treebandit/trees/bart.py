@@ -45,7 +45,9 @@ def sample_posterior(
     from stochtree import BARTModel
 
     if targets.min() == targets.max():
-        return _unsplit(features.shape[1], settings.draws * settings.n_trees)
+        return Forest.of_single_leaves(
+            np.zeros(settings.draws * settings.n_trees), n_features=features.shape[1]
+        )
     model = BARTModel()
     model.sample(
         _filled(features),
@@ -81,21 +83,6 @@ def predictions(forest: Forest, features: Features, draws: int) -> Floats:
     outputs = forest.values[forest.find_leaves(np.ascontiguousarray(features))]
     found: Floats = outputs.reshape(len(features), draws, -1).sum(axis=2).T
     return found
-
-
-def _unsplit(width: int, n_trees: int) -> Forest:
-    """Trees of one leaf, of value 0."""
-    nowhere, zeros = np.full(n_trees, -1, np.int64), np.zeros(n_trees, np.int64)
-    return Forest.from_nodes(
-        sizes=[1] * n_trees,
-        left=nowhere,
-        right=nowhere,
-        feature=zeros,
-        threshold=zeros.astype(np.float32),
-        missing_left=zeros.astype(np.bool_),
-        value=zeros.astype(np.float64),
-        n_features=width,
-    )
 
 
 def _filled(features: Features) -> Floats:

@@ -110,6 +110,26 @@ class Forest:
         return np.cumsum(self.sizes) - self.sizes
 
     @classmethod
+    def of_single_leaves(
+        cls, values: ArrayLike, *, n_features: int, base: float = 0.0, learning_rate: float = 0.0
+    ) -> Forest:
+        """Trees that are one leaf each, of these (trees,) values."""
+        outputs = np.asarray(values)
+        nowhere, zeros = np.full(len(outputs), -1, np.int64), np.zeros(len(outputs), np.int64)
+        return cls.from_nodes(
+            sizes=np.ones(len(outputs), np.int64),
+            left=nowhere,
+            right=nowhere,
+            feature=zeros,
+            threshold=zeros.astype(np.float32),
+            missing_left=zeros.astype(np.bool_),
+            value=outputs,
+            n_features=n_features,
+            base=base,
+            learning_rate=learning_rate,
+        )
+
+    @classmethod
     def from_nodes(
         cls,
         *,

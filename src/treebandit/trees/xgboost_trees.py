@@ -95,18 +95,8 @@ class XGBoostTrees:
         share = self.learning_rate * n / (n + ridge) if n >= self.min_samples_leaf else 0.0
         left = float(targets.mean()) - base
         steps = share * left * (1.0 - share) ** np.arange(self.n_trees)
-        nowhere, zeros = np.full(self.n_trees, -1, np.int64), np.zeros(self.n_trees, np.int64)
-        return Forest.from_nodes(
-            sizes=[1] * self.n_trees,
-            left=nowhere,
-            right=nowhere,
-            feature=zeros,
-            threshold=zeros.astype(np.float32),
-            missing_left=zeros.astype(np.bool_),
-            value=steps.astype(np.float32),
-            n_features=width,
-            base=base,
-            learning_rate=self.learning_rate,
+        return Forest.of_single_leaves(
+            steps.astype(np.float32), n_features=width, base=base, learning_rate=self.learning_rate
         )
 
 
