@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treebandit.core import Columns
-from treebandit.errors import ParameterError, ShapeError
-from treebandit.features.encoding import Encoder, OneHot, check_encoding
+from treebandit.errors import ShapeError
+from treebandit.features.encoding import Encoder, OneHot
 
 CONTEXTS = np.array([[0.5, 2.0], [np.nan, 0.0]], np.float32)
 COLUMNS = Columns((0, 3))
@@ -48,13 +48,6 @@ def test_state_restores_the_same_encoding(arm_encoding, categories, arms):
     encoder = Encoder(COLUMNS, arms, arm_encoding=arm_encoding, categories=categories)
     again = Encoder.restored(encoder.state(), categories=categories)
     np.testing.assert_array_equal(encoder(CONTEXTS, arms), again(CONTEXTS, arms))
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(ParameterError, match="arm_encoding is 'number'"):
-        check_encoding("number", "codes")
-    with pytest.raises(ParameterError, match="categories is 'dummy'"):
-        check_encoding("label", "dummy")
 
 
 def test_column_groups_are_the_one_hot_columns_of_each_category():

@@ -14,7 +14,7 @@ from treebandit.models.blend import Blend
 from treebandit.models.memory import MemoryRule
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_settings import TreeSettings
-from treebandit.parameters import check_flag, check_number
+from treebandit.parameters import check_number, shared_fields
 from treebandit.policies import Policy
 from treebandit.policies.policy import check_exploration
 from treebandit.trees.forest import TreeLearner
@@ -96,21 +96,9 @@ class Bandit(ModelAgent):
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, Blend, Policy]:
-        settings = TreeSettings(
-            trees=self.trees,
-            rebuild=self.rebuild,
-            arm_encoding=self.arm_encoding,
-            categories="one_hot",
-            prior_rows=self.prior_rows,
-            standardise=self.standardise,
-            memory=self.memory,
-            background=self.background,
-        )
-        for name in ("linear", "blend", "effects", "fourier", "boost"):
-            check_flag(name, getattr(self, name))
         check_number("without_linear", self.without_linear, least=0, most=1)
         model = Blend(
-            settings,
+            shared_fields(TreeSettings, self, categories="one_hot"),
             linear=self.linear,
             weighted=self.blend,
             without_linear=self.without_linear,

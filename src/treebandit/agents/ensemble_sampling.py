@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.models.ensemble import EnsembleModel, EnsembleSettings
-from treebandit.parameters import check_flag, check_number
+from treebandit.parameters import check_number, shared_fields
 from treebandit.policies import Policy, Thompson
 from treebandit.policies.policy import check_exploration
 
@@ -40,9 +40,5 @@ class EnsembleSampling(ModelAgent):
         check_number("members", self.members, least=1, most=10_000, whole=True)
         check_number("ridge", self.ridge, least=1e-8)
         check_exploration(self.exploration)
-        check_flag("standardise", self.standardise)
-        settings = EnsembleSettings(
-            self.members, self.exploration, self.ridge, self.rebuild, self.standardise
-        )
-        model = EnsembleModel(settings, int(self._random.integers(2**62)))
+        model = EnsembleModel(shared_fields(EnsembleSettings, self), int(self._random.integers(2**62)))
         return RandomStart(0, "rounds"), model, Thompson(1.0)

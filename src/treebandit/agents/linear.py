@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
-from treebandit.features.plain_rows import ROW_FORMS, RowForm
+from treebandit.features.plain_rows import RowForm
 from treebandit.models.forgetting import Forgetting
 from treebandit.models.memory import MemoryRule, check_memory
 from treebandit.models.model import RewardModel
 from treebandit.models.plain_ridge import PlainRidge
 from treebandit.models.ridge import Ridge, SharedRidge
-from treebandit.parameters import check_choice, check_flag, check_number
+from treebandit.parameters import check_number
 from treebandit.policies import UCB, Policy, Thompson
 
 _SMALLEST_RIDGE = 1e-8
@@ -46,14 +46,11 @@ class _LinearAgent(ModelAgent):
 
     def _parts(self) -> tuple[RandomStart, RewardModel, Policy]:
         check_number("ridge", self.ridge, least=_SMALLEST_RIDGE)
-        check_flag("shared", self.shared)
-        check_flag("standardise", self.standardise)
         check_memory(self.memory)
         model = self._model() if self.memory == "all" else Forgetting(self._model, self.memory)
         return RandomStart(0, "rounds"), model, self._exploring()
 
     def _model(self) -> Ridge | SharedRidge | PlainRidge:
-        check_choice("features", self.features, ROW_FORMS)
         if self.features == "scaled":
             kind = SharedRidge if self.shared else Ridge
             return kind(self.ridge, standardise=self.standardise)

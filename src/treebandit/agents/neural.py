@@ -10,8 +10,8 @@ from typing import Literal
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
-from treebandit.features.plain_rows import RowForm
 from treebandit.models.neural_model import NetworkSettings, NeuralModel
+from treebandit.parameters import shared_fields
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.policies.policy import check_exploration
 
@@ -49,7 +49,7 @@ class _NeuralAgent(ModelAgent):
     early_stopping: bool = False
     matrix: Literal["diagonal", "full"] = "diagonal"
     standardise: bool = True
-    features: RowForm = "scaled"
+    features: Literal["scaled", "unit"] = "scaled"
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, NeuralModel, Policy]:
@@ -58,21 +58,7 @@ class _NeuralAgent(ModelAgent):
                 f"hidden={self.hidden!r}; give the units of each hidden layer, such as (100,)"
             )
         self.hidden = tuple(self.hidden)
-        settings = NetworkSettings(
-            regularisation=self.regularisation,
-            hidden=self.hidden,
-            dropout=self.dropout,
-            arm_encoding=self.arm_encoding,
-            rebuild=self.rebuild,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            optimiser=self.optimiser,
-            early_stopping=self.early_stopping,
-            matrix=self.matrix,
-            standardise=self.standardise,
-            features=self.features,
-        )
+        settings = shared_fields(NetworkSettings, self)
         check_exploration(self.exploration)
         model = NeuralModel(settings, int(self._random.integers(2**62)))
         return RandomStart(0, "rounds"), model, self._exploring(math.sqrt(self.exploration))

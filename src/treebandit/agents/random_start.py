@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from treebandit.core import Candidates, Floats, Indices
-from treebandit.parameters import check_choice, check_number
+from treebandit.parameters import check_number
 from treebandit.policies.floor import ScoreDraws
 
 StartRule = Literal["per_arm", "rounds", "in_turn"]
@@ -26,7 +26,6 @@ class RandomStart:
     rule: StartRule
 
     def __post_init__(self) -> None:
-        check_choice("random_start", self.rule, get_args(StartRule))
         check_number("random_rounds", self.rounds, least=0, whole=True)
 
     def length(self, arms: int) -> int:

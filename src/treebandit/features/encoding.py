@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from treebandit import schema
 from treebandit.core import Columns, Features, Indices
 from treebandit.errors import ShapeError
-from treebandit.parameters import check_choice
 
 ArmEncoding = Literal["auto", "label", "one_hot", "none"]
 CategoryEncoding = Literal["codes", "one_hot"]
@@ -18,12 +17,6 @@ CategoryEncoding = Literal["codes", "one_hot"]
 ColumnGroups = tuple[tuple[int, int], ...]
 #: Of each one-hot column: its source column, its code, and whether it has a code at all.
 OneHotLayout = tuple[Indices, Features, NDArray[np.bool_]]
-
-
-def check_encoding(arm_encoding: str, categories: str) -> None:
-    """Raise a ParameterError where a name is not known."""
-    check_choice("arm_encoding", arm_encoding, get_args(ArmEncoding))
-    check_choice("categories", categories, get_args(CategoryEncoding))
 
 
 class OneHot:

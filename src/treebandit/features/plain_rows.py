@@ -11,7 +11,6 @@ from treebandit.core import Features, Floats
 #: 'scaled': numbers standardised, categories one-hot; 'raw': as they are, categories as codes; 'unit': 'raw', each row
 #: divided by its Euclidean length.
 RowForm = Literal["scaled", "raw", "unit"]
-ROW_FORMS = ("scaled", "raw", "unit")
 #: The value of a missing one, as in the code of Zhang et al. (2021).
 MISSING = -1.0
 

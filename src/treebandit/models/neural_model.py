@@ -17,7 +17,7 @@ from treebandit.features.encoding import OneHot
 from treebandit.features.plain_rows import RowForm, plain_rows
 from treebandit.features.reward_scale import RewardScale
 from treebandit.features.scaling import Standardiser
-from treebandit.models.history import History
+from treebandit.models.history import History, HistoryModel
 from treebandit.models.model import Commit
 from treebandit.models.network import (
     GradientNetwork,
@@ -26,8 +26,7 @@ from treebandit.models.network import (
     one_thread,
     restore_generator,
 )
-from treebandit.models.schedule import Schedule
-from treebandit.parameters import check_choice, check_number
+from treebandit.parameters import check_number
 
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
 _FARTHEST = 5.0
@@ -52,18 +51,10 @@ class NetworkSettings:
     early_stopping: bool = False
     matrix: Literal["diagonal", "full"] = "diagonal"
     standardise: bool = True
-    features: RowForm = "scaled"
+    #: Not 'raw': gradient steps on numbers of any size run off to infinity.
+    features: Literal["scaled", "unit"] = "scaled"
 
     def __post_init__(self) -> None:
-        choices = {
-            # Gradient steps on numbers of any size run off to infinity.
-            "features": ("scaled", "unit"),
-            "arm_encoding": ("disjoint", "none"),
-            "optimiser": ("adam", "sgd"),
-            "matrix": ("diagonal", "full"),
-        }
-        for name, allowed in choices.items():
-            check_choice(name, getattr(self, name), allowed)
         if not self.hidden:
             raise ParameterError("hidden is empty; give the units of each hidden layer, such as (100,)")
         for units in self.hidden:
@@ -75,25 +66,21 @@ class NetworkSettings:
             check_number(name, getattr(self, name), least=1, whole=True)
 
 
-class NeuralModel:
+class NeuralModel(HistoryModel):
     """A network f over scaled numbers and one-hot categories, and U = λI + Σ gg', g the gradient of f.
 
     The variance of a row's mean is λ g'U⁻¹g, in units of the variance of the rewards.
     """
 
     def __init__(self, settings: NetworkSettings, seed: int) -> None:
+        super().__init__(settings.rebuild, standardise=settings.standardise)
         self.settings = settings
-        self._schedule = Schedule.parse(settings.rebuild)
         self._generator = load_torch().Generator()
         self._generator.manual_seed(seed)
-        self.history = History()
         self.row_scale: _RowScale | None = None
-        self.scale = RewardScale()
         self.network: GradientNetwork | None = None
         self._arms = ArmIndex()
         self._level = 0
-        #: Wall seconds spent training so far.
-        self.rebuild_seconds = 0.0
 
     @property
     def fitted(self) -> bool:
@@ -143,8 +130,7 @@ class NeuralModel:
         return commit
 
     def _scales(self, history: History, columns: Columns) -> tuple[_RowScale, RewardScale]:
-        scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
-        return _RowScale.of(columns, history.contexts, self.settings.features), scale
+        return _RowScale.of(columns, history.contexts, self.settings.features), self._scale_of(history)
 
     def _arm_rows(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
         return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
@@ -204,23 +190,19 @@ class NeuralModel:
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
         return {
-            "history": self.history.state(history=history),
+            **super().state(history=history),
             "level": self._level,
-            "rebuild_seconds": self.rebuild_seconds,
             "labels": self._arms.labels,
             "generator": self._generator.get_state().numpy(),
-            "scale": self.scale.state(),
             "rows": None if self.row_scale is None else self.row_scale.state(),
             "network": None if self.network is None else self.network.state(history=history),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(schema.part(state, "history"))
+        super().restore(state)
         self._level = schema.whole(state, "level")
-        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
         self._arms = ArmIndex(schema.labels(state, "labels"))
-        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
         scale, network = schema.optional(state, "rows"), schema.optional(state, "network")
         if (scale is None) != (network is None) or (scale is None) != (len(self.history) == 0):
             raise SavedFileError("rows, their scale and a network are saved without each other")

@@ -13,13 +13,11 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
 from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.encoding import Encoder
-from treebandit.features.reward_scale import RewardScale
 from treebandit.models.attribution import Attribution, of_features
-from treebandit.models.history import History
+from treebandit.models.history import History, HistoryModel
 from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.rebuild import Fit, Rebuild, Steps
-from treebandit.models.schedule import Schedule
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
@@ -35,7 +33,7 @@ _ENCODED, _GROWN = 0.1, 0.9
 _BEFORE_CALIBRATION = 0.35, 0.4
 
 
-class TreeModel:
+class TreeModel(HistoryModel):
     """Rows learned so far, the ensemble that was fitted to them last, and the statistics of its leaves.
 
     Whenever the schedule's level has grown, the ensemble is fitted anew to all rows that `memory` keeps; in between,
@@ -45,18 +43,14 @@ class TreeModel:
     """
 
     def __init__(self, settings: TreeSettings) -> None:
+        super().__init__(settings.rebuild, standardise=settings.standardise)
         self.settings = settings
-        self._schedule = Schedule.parse(settings.rebuild)
-        self.history = History()
         self.leaves: LeafStatistics | None = None
-        self.scale = RewardScale()
         self.encoder: Encoder | None = None
         self.memory = Memory(settings.memory)
         self.level = 0
         #: How many rounds the rows that were dropped stand for: the schedule goes by the rounds since.
         self.dropped_rounds = 0
-        #: Wall seconds spent fitting so far.
-        self.rebuild_seconds = 0.0
         #: The rebuild that is under way.
         self.rebuild: Rebuild | None = None
 
@@ -211,7 +205,7 @@ class TreeModel:
 
     def fit_steps(self, history: History, columns: Columns, random: np.random.Generator) -> Steps:
         """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps."""
-        scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
+        scale = self._scale_of(history)
         targets = scale.standardised(history.rewards)
         rows = history.rows(columns)
         encoder, features = self._fitted_encoder(rows, targets, random)
@@ -330,12 +324,10 @@ class TreeModel:
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
         state: dict[str, Any] = {
-            "history": self.history.state(history=history),
+            **super().state(history=history),
             "level": self.level,
             "memory": self.memory.state(history=history),
             "dropped_rounds": self.dropped_rounds,
-            "rebuild_seconds": self.rebuild_seconds,
-            "scale": self.scale.state(),
             "leaves": None,
             "rebuild": None,
         }
@@ -347,12 +339,10 @@ class TreeModel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(schema.part(state, "history"))
+        super().restore(state)
         self.level = schema.whole(state, "level")
         self.dropped_rounds = schema.whole(state, "dropped_rounds")
         self.memory = Memory.restored(schema.value(state, "memory"), self.settings.memory, self.history)
-        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
-        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
         saved, job = schema.optional(state, "leaves"), schema.optional(state, "rebuild")
         if job is not None:
             self.rebuild = Rebuild.restored(job, self.history)
