@@ -10,7 +10,8 @@ from typing import Literal
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
-from treebandit.models.neural_model import NetworkSettings, NeuralModel
+from treebandit.models.network import NetworkSettings
+from treebandit.models.neural_model import NeuralModel
 from treebandit.parameters import shared_fields
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.policies.policy import check_exploration

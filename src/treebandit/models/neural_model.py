@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
-from treebandit.errors import NotFittedError, ParameterError, SavedFileError
+from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot
 from treebandit.features.plain_rows import RowForm, plain_rows
@@ -21,49 +20,16 @@ from treebandit.models.history import History, HistoryModel
 from treebandit.models.model import Commit
 from treebandit.models.network import (
     GradientNetwork,
+    NetworkSettings,
     count_parameters,
     load_torch,
     one_thread,
     restore_generator,
 )
-from treebandit.parameters import check_number
 
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
 _FARTHEST = 5.0
 _RESCALE_GROWTH = 1.125
-#: U starts as λI in 32 bits, and must stay invertible there.
-_SMALLEST_REGULARISATION = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkSettings:
-    """What a neural model is made of; the arguments of the agents that have one, under the same names."""
-
-    regularisation: float = 1e-3
-    hidden: Sequence[int] = (100,)
-    dropout: float = 0.2
-    arm_encoding: Literal["disjoint", "none"] = "disjoint"
-    rebuild: str = "8 ln t"
-    epochs: int = 10
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    optimiser: Literal["adam", "sgd"] = "adam"
-    early_stopping: bool = False
-    matrix: Literal["diagonal", "full"] = "diagonal"
-    standardise: bool = True
-    #: Not 'raw': gradient steps on numbers of any size run off to infinity.
-    features: Literal["scaled", "unit"] = "scaled"
-
-    def __post_init__(self) -> None:
-        if not self.hidden:
-            raise ParameterError("hidden is empty; give the units of each hidden layer, such as (100,)")
-        for units in self.hidden:
-            check_number("hidden", units, least=1, whole=True)
-        check_number("regularisation", self.regularisation, least=_SMALLEST_REGULARISATION)
-        check_number("learning_rate", self.learning_rate, above=0)
-        check_number("dropout", self.dropout, least=0, below=1)
-        for name in ("epochs", "batch_size"):
-            check_number(name, getattr(self, name), least=1, whole=True)
 
 
 class NeuralModel(HistoryModel):
@@ -108,7 +74,8 @@ class NeuralModel(HistoryModel):
             row_scale, scale = self._scales(history, columns)
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
-                network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
+                blocks = len(arms) if disjoint else None
+                network = GradientNetwork(row_scale.width, self.settings, blocks=blocks, generator=generator)
                 network.see(row_scale(history.contexts), self._arm_rows(arms, history.rows(columns).arms))
             else:
                 network = self.network.copy(generator)
@@ -117,7 +84,9 @@ class NeuralModel(HistoryModel):
             if level > self._level or not network.steps:
                 started_at = time.perf_counter()
                 row_scale, scale = self._scales(history, columns)
-                self._train(network, history, row_scale, scale, arms)
+                known = self._arm_rows(arms, history.rows(columns).arms)
+                targets = scale.standardised(history.rewards).astype(np.float32)
+                network.train(row_scale(history.contexts), known, targets)
                 seconds += time.perf_counter() - started_at
             else:
                 level = self._level
@@ -134,36 +103,6 @@ class NeuralModel(HistoryModel):
 
     def _arm_rows(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
         return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
-
-    def _new_network(self, width: int, blocks: int | None, generator: Any) -> GradientNetwork:
-        return GradientNetwork(
-            (width, *self.settings.hidden, 1),
-            blocks=blocks,
-            prior=self.settings.regularisation,
-            full=self.settings.matrix == "full",
-            generator=generator,
-        )
-
-    def _train(
-        self,
-        network: GradientNetwork,
-        history: History,
-        row_scale: _RowScale,
-        scale: RewardScale,
-        arms: ArmIndex,
-    ) -> None:
-        settings = self.settings
-        network.train(
-            row_scale(history.contexts),
-            self._arm_rows(arms, history.rows(row_scale.columns).arms),
-            scale.standardised(history.rewards).astype(np.float32),
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            dropout=settings.dropout,
-            rate=settings.learning_rate,
-            adam=settings.optimiser == "adam",
-            early_stopping=settings.early_stopping,
-        )
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Output of the network for each row, its variance, and the rows of its arm."""
@@ -212,9 +151,10 @@ class NeuralModel(HistoryModel):
             blocks = len(self._arms) if disjoint else None
             if schema.value(network, "blocks") != blocks:
                 raise schema.refused("blocks", network["blocks"], str(blocks))
-            sizes = (self.row_scale.width, *self.settings.hidden, 1)
-            schema.array(network, "vectors", np.float32, (4, count_parameters(sizes, blocks or 1)))
-            self.network = self._new_network(self.row_scale.width, blocks, self._generator)
+            width, settings = self.row_scale.width, self.settings
+            length = count_parameters((width, *settings.hidden, 1), blocks or 1)
+            schema.array(network, "vectors", np.float32, (4, length))
+            self.network = GradientNetwork(width, settings, blocks=blocks, generator=self._generator)
             self.network.restore(network)
         length = len(self._generator.get_state())
         restore_generator(self._generator, schema.array(state, "generator", np.uint8, (length,)))
