@@ -20,7 +20,7 @@ from treebandit.service.bodies import (
 from treebandit.service.config import BanditConfig, changed, checked
 from treebandit.service.deciding import hashed
 from treebandit.service.exchange import (
-    Operation,
+    Operations,
     bandit,
     body,
     decoded,
@@ -33,9 +33,19 @@ from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow
 from treebandit.service.times import iso
 
+OPERATIONS = Operations()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/v1/bandits/{name}",
+    "putBandit",
+    "admin",
+    takes=BanditConfig,
+    gives={200: BanditAnswer, 201: BanditAnswer},
+    errors=(),
+)
 async def put(request: Request) -> Response:
     """Make a bandit, or replace its settings."""
     name = str(request.path_params["name"])
@@ -56,6 +66,9 @@ async def put(request: Request) -> Response:
     return json_answer(_shown(row), 201 if new else 200)
 
 
+@OPERATIONS.add(
+    "PATCH", "/v1/bandits/{name}", "patchBandit", "admin", takes=dict[str, Any], gives={200: BanditAnswer}
+)
 async def patch(request: Request) -> Response:
     """Change some settings."""
     name = str(request.path_params["name"])
@@ -73,17 +86,20 @@ async def patch(request: Request) -> Response:
     return json_answer(_shown(row))
 
 
+@OPERATIONS.add("GET", "/v1/bandits/{name}", "getBandit", "read", gives={200: BanditAnswer})
 async def show(request: Request) -> Response:
     """One bandit."""
     return json_answer(_shown(await bandit(request)))
 
 
+@OPERATIONS.add("GET", "/v1/bandits", "listBandits", "read", gives={200: BanditsAnswer})
 async def show_all(request: Request) -> Response:
     """All bandits."""
     rows = await asyncio.to_thread(runtime(request).store.bandits)
     return json_answer(BanditsAnswer([_shown(row) for row in rows]))
 
 
+@OPERATIONS.add("DELETE", "/v1/bandits/{name}", "deleteBandit", "admin", gives={204: None})
 async def delete(request: Request) -> Response:
     """Delete a bandit, its log and its models."""
     row = await bandit(request)
@@ -92,8 +108,11 @@ async def delete(request: Request) -> Response:
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "POST", "/v1/bandits/{name}/erasures", "erase", "admin", takes=ErasureRequest, gives={200: ErasureAnswer}
+)
 async def erase(request: Request) -> Response:
-    """Erase decisions, with their rewards, from the log and from models made from now on."""
+    """Erase decisions by id or subject, with their rewards, from the log and from models made from now on."""
     row = await bandit(request)
     given = await body(request, ErasureRequest)
     if not given.ids and given.subject is None:
@@ -101,14 +120,8 @@ async def erase(request: Request) -> Response:
     subject = None if given.subject is None else hashed(given.subject)
     store = runtime(request).store
     count = await asyncio.to_thread(erasure.erase, store, row.id, ids=given.ids, subject=subject)
-    _wake(request)
+    runtime(request).wake()
     return json_answer(ErasureAnswer(count))
-
-
-def _wake(request: Request) -> None:
-    learner = runtime(request).learner
-    if learner is not None:
-        learner.wake()
 
 
 def _patch(given: BanditConfig) -> dict[str, Any]:
@@ -123,62 +136,3 @@ def _shown(row: BanditRow) -> BanditAnswer:
     return BanditAnswer(
         row.name, msgspec.to_builtins(row.config), iso(row.created), row.decisions, row.place, row.version
     )
-
-
-OPERATIONS = [
-    Operation(
-        "GET", "/v1/bandits", show_all, "listBandits", "All bandits", "read", gives={200: BanditsAnswer}
-    ),
-    Operation(
-        "PUT",
-        "/v1/bandits/{name}",
-        put,
-        "putBandit",
-        "Make a bandit, or replace its settings",
-        "admin",
-        takes=BanditConfig,
-        gives={200: BanditAnswer, 201: BanditAnswer},
-    ),
-    Operation(
-        "GET",
-        "/v1/bandits/{name}",
-        show,
-        "getBandit",
-        "A bandit",
-        "read",
-        gives={200: BanditAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "PATCH",
-        "/v1/bandits/{name}",
-        patch,
-        "patchBandit",
-        "Change some settings",
-        "admin",
-        takes=dict[str, Any],
-        gives={200: BanditAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "DELETE",
-        "/v1/bandits/{name}",
-        delete,
-        "deleteBandit",
-        "Delete a bandit, its log and its models",
-        "admin",
-        gives={204: None},
-        errors=(404,),
-    ),
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/erasures",
-        erase,
-        "erase",
-        "Erase decisions by id or subject",
-        "admin",
-        takes=ErasureRequest,
-        gives={200: ErasureAnswer},
-        errors=(404,),
-    ),
-]

@@ -13,7 +13,7 @@ from treebandit.service import models
 from treebandit.service.bodies import PlaceAnswer, RollbackRequest, VersionAnswer, VersionsAnswer
 from treebandit.service.exchange import (
     BYTES,
-    Operation,
+    Operations,
     bandit,
     body,
     json_answer,
@@ -25,11 +25,23 @@ from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso
 
+OPERATIONS = Operations()
 _SHOWN = 100
 
 
+@OPERATIONS.add(
+    "GET",
+    "/v1/bandits/{name}/model",
+    "getModel",
+    "read",
+    gives={200: BYTES},
+    query={
+        "history": ({"type": "string", "enum": ["true", "false"]}, "false: to decide only"),
+        "version": ({"type": "integer", "minimum": 1}, "this version, to decide only"),
+    },
+)
 async def download(request: Request) -> Response:
-    """The newest model as a file of `agent.save`; by default whole, with `history=false` to decide only."""
+    """Download a model, the newest or a version, as a file of `agent.save`. `history=false`: to decide only."""
     row = await bandit(request)
     wanted = request.query_params.get("history", "true")
     if wanted not in ("true", "false"):
@@ -53,24 +65,44 @@ async def download(request: Request) -> Response:
     return Response(found.data, 200, headers, BYTES)
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/v1/bandits/{name}/model",
+    "putModel",
+    "admin",
+    takes=bytes,
+    takes_media=BYTES,
+    gives={202: PlaceAnswer},
+)
 async def upload(request: Request) -> Response:
-    """Go on from a file that `agent.save` wrote."""
+    """Upload a file that `agent.save` wrote, to go on from it."""
     row = await bandit(request)
     data = await read(request, runtime(request).limits.bulk)
     try:
         stored = await asyncio.to_thread(models.upload, runtime(request).store, row.id, data)
     except SavedFileError as error:
         raise Refused(400, "InvalidModel", _without_path(str(error))) from error
-    _wake(request)
+    runtime(request).wake()
     return json_answer(PlaceAnswer(stored.place), 202)
 
 
+@OPERATIONS.add(
+    "GET", "/v1/bandits/{name}/model/versions", "listVersions", "read", gives={200: VersionsAnswer}
+)
 async def versions(request: Request) -> Response:
-    """The newest versions."""
+    """The newest versions of the model."""
     row = await bandit(request)
     return json_answer(await asyncio.to_thread(_versions, runtime(request).store, row))
 
 
+@OPERATIONS.add(
+    "POST",
+    "/v1/bandits/{name}/model/rollback",
+    "rollBack",
+    "admin",
+    takes=RollbackRequest,
+    gives={202: PlaceAnswer},
+)
 async def roll_back(request: Request) -> Response:
     """Go back to what a version had learned."""
     row = await bandit(request)
@@ -80,7 +112,7 @@ async def roll_back(request: Request) -> Response:
         raise Refused(
             404, "ModelNotFound", f"there is no version {given.version}; the newest is {row.version}"
         )
-    _wake(request)
+    runtime(request).wake()
     return json_answer(PlaceAnswer(stored.place), 202)
 
 
@@ -115,60 +147,3 @@ def _versions(store: Store, row: BanditRow) -> VersionsAnswer:
 def _without_path(message: str) -> str:
     """The name of the scratch file means nothing to the caller."""
     return "the model " + message.partition(" ")[2] if message.startswith("/") else message
-
-
-def _wake(request: Request) -> None:
-    learner = runtime(request).learner
-    if learner is not None:
-        learner.wake()
-
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/v1/bandits/{name}/model",
-        download,
-        "getModel",
-        "Download a model",
-        "read",
-        gives={200: BYTES},
-        query={
-            "history": ({"type": "string", "enum": ["true", "false"]}, "false: to decide only"),
-            "version": ({"type": "integer", "minimum": 1}, "this version, to decide only"),
-        },
-        errors=(404,),
-    ),
-    Operation(
-        "PUT",
-        "/v1/bandits/{name}/model",
-        upload,
-        "putModel",
-        "Upload a model",
-        "admin",
-        takes=bytes,
-        takes_media=BYTES,
-        gives={202: PlaceAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "GET",
-        "/v1/bandits/{name}/model/versions",
-        versions,
-        "listVersions",
-        "Versions of the model",
-        "read",
-        gives={200: VersionsAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/model/rollback",
-        roll_back,
-        "rollBack",
-        "Go back to a version",
-        "admin",
-        takes=RollbackRequest,
-        gives={202: PlaceAnswer},
-        errors=(404,),
-    ),
-]

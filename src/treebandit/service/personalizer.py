@@ -359,7 +359,7 @@ async def _row(request: Request, policy: Policy) -> BanditRow:
 
 
 OPERATIONS = [
-    Operation(method, path, call, "personalizer", "Azure Personalizer's API", listed=False)
+    Operation(method, path, "personalizer", call, listed=False)
     for path in ("/personalizer/{rest:path}", "/bandits/{name}/personalizer/{rest:path}")
     for method in ("GET", "POST", "PUT", "DELETE")
 ]

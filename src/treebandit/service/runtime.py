@@ -183,6 +183,11 @@ class Runtime:
         agent = own_stream(models.loaded(found.data))
         return Policy(row.id, row.name, row.config, row.revision, found.version, agent)
 
+    def wake(self) -> None:
+        """Let the learner look at once for what is new in the log."""
+        if self.learner is not None:
+            self.learner.wake()
+
     def _wake(self) -> None:
         if self._loop is not None:
             try:
