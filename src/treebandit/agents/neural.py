@@ -9,7 +9,6 @@ from typing import Literal
 
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
-from treebandit.errors import ParameterError
 from treebandit.models.network import NetworkSettings
 from treebandit.models.neural_model import NeuralModel
 from treebandit.parameters import shared_fields
@@ -54,10 +53,6 @@ class _NeuralAgent(ModelAgent):
     seed: int | None = None
 
     def _parts(self) -> tuple[RandomStart, NeuralModel, Policy]:
-        if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence):
-            raise ParameterError(
-                f"hidden={self.hidden!r}; give the units of each hidden layer, such as (100,)"
-            )
         self.hidden = tuple(self.hidden)
         settings = shared_fields(NetworkSettings, self)
         check_exploration(self.exploration)

@@ -127,17 +127,12 @@ class Encoder:
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
-        return {
-            "categories": list(self.columns.categories),
-            "names": list(self.columns.names),
-            "labels": self._label,
-            "known": self.known,
-        }
+        return {**schema.columns_state(self.columns), "labels": self._label, "known": self.known}
 
     @classmethod
     def restored(cls, state: dict[str, Any], *, categories: CategoryEncoding) -> Encoder:
         """The encoder that `state` described."""
-        columns = schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
+        columns = schema.columns_in(state)
         if schema.value(state, "known") is not None:
             return cls(columns, schema.labels(state, "known"), arm_encoding="one_hot", categories=categories)
         arms = np.zeros(1, np.intp) if schema.flag(state, "labels") else None

@@ -198,18 +198,13 @@ class _RowScale:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and JSON values."""
-        return {
-            "categories": list(self.columns.categories),
-            "names": list(self.columns.names),
-            "rows": self.rows,
-            "shift": self.shift,
-            "factor": self.factor,
-        }
+        scale = {"rows": self.rows, "shift": self.shift, "factor": self.factor}
+        return {**schema.columns_state(self.columns), **scale}
 
     @classmethod
     def restored(cls, state: dict[str, Any], form: RowForm) -> _RowScale:
         """The scale that `state` described."""
-        columns = schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
+        columns = schema.columns_in(state)
         one_hot = form == "scaled"
         width = sum(max(count, 1) for count in columns.categories) if one_hot else len(columns)
         shift, factor = (schema.array(state, name, np.float32, (width,)) for name in ("shift", "factor"))

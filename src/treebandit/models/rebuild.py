@@ -172,21 +172,14 @@ class Rebuild:
 
     def state(self, newest: Columns) -> dict[str, Any]:
         """What describes it, and the newest columns of the model."""
-        shown = {"columns": self.columns, "newest": newest}
-        return {
-            "rows": len(self.history),
-            "level": self.level,
-            "seed": self._seed,
-            **{
-                name: {"names": list(each.names), "categories": list(each.categories)}
-                for name, each in shown.items()
-            },
-        }
+        columns, newest_columns = schema.columns_state(self.columns), schema.columns_state(newest)
+        own = {"rows": len(self.history), "level": self.level, "seed": self._seed}
+        return {**own, "columns": columns, "newest": newest_columns}
 
     @classmethod
     def restored(cls, state: dict[str, Any], history: History) -> Rebuild:
         """What `state` described, with the model's history, with its newest columns."""
-        columns, newest = (_columns(schema.part(state, name)) for name in ("columns", "newest"))
+        columns, newest = (schema.columns_in(schema.part(state, name)) for name in ("columns", "newest"))
         rows, seed = schema.whole(state, "rows", least=2), schema.whole(state, "seed", most=2**63 - 1)
         if rows > len(history) or not history.whole:
             raise SavedFileError("a rebuild is saved that needs more rows than there are")
@@ -196,10 +189,6 @@ class Rebuild:
             _check_codes(kinds, history.contexts[:n])
         history.columns = newest
         return cls(history.first(rows), columns, level=schema.whole(state, "level"), seed=seed)
-
-
-def _columns(state: dict[str, Any]) -> Columns:
-    return schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
 
 
 def _check_codes(columns: Columns, contexts: Features) -> None:

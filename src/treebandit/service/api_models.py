@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from treebandit.errors import SavedFileError
-from treebandit.service import models
+from treebandit.service import models, queries
 from treebandit.service.bodies import PlaceAnswer, RollbackRequest, VersionAnswer, VersionsAnswer
 from treebandit.service.exchange import (
     BYTES,
@@ -26,7 +26,6 @@ from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso
 
 OPERATIONS = Operations()
-_SHOWN = 100
 
 
 @OPERATIONS.add(
@@ -121,26 +120,12 @@ def _versions(store: Store, row: BanditRow) -> VersionsAnswer:
         each[0]
         for each in store.rows("SELECT version FROM models WHERE bandit = ? AND kind = 'snapshot'", (row.id,))
     }
-    rows = store.rows(
-        f"SELECT time, body FROM entries WHERE bandit = ? AND kind = 'publish' ORDER BY time DESC LIMIT {_SHOWN}",
-        (row.id,),
-    )
     found = []
-    for time, data in rows:
-        what = msgspec.json.decode(bytes(data), type=models.Published)
-        found.append(
-            VersionAnswer(
-                what.version,
-                what.learned,
-                what.t,
-                what.rows,
-                iso(time),
-                what.rebuilds,
-                what.rebuild_seconds,
-                what.bytes,
-                what.version in kept,
-            )
-        )
+    for time, data in queries.versions(store, row):
+        what = msgspec.json.decode(data, type=models.Published)
+        learned = what.version, what.learned, what.t, what.rows
+        made = what.rebuilds, what.rebuild_seconds, what.bytes, what.version in kept
+        found.append(VersionAnswer(*learned, iso(time), *made))
     return VersionsAnswer(row.version, sorted(found, key=lambda each: -each.version))
 
 

@@ -14,7 +14,7 @@ import msgspec
 from treebandit.errors import SavedFileError, StoreError, TreebanditError
 from treebandit.service import models
 from treebandit.service.config import BanditConfig, build_agent
-from treebandit.service.entries import DecisionBody, Entry, decision_body, reward_body
+from treebandit.service.entries import Entry, decision_body, reward_body
 from treebandit.service.features import candidate_rows
 from treebandit.service.models import Closed, RolledBack, Uploaded
 from treebandit.service.store import Store
@@ -266,11 +266,6 @@ def _rewards(decision: Entry, about: _About, *, before: int, due: int | None) ->
         for each in about.get(str(decision.decision), ())
         if each.kind == "reward" and each.place < before and (due is None or each.time < due)
     ]
-
-
-def answered(body: DecisionBody) -> list[str]:
-    """The arms that a decision chose."""
-    return [body.arms[row] for row in body.chosen]
 
 
 def outcome(entries: Sequence[Entry]) -> tuple[Any, int | None]:

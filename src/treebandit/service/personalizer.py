@@ -194,12 +194,7 @@ async def _shown(request: Request, row: BanditRow) -> dict[str, Any]:
 async def model_properties(request: Request, policy: Policy) -> Response:
     """When the model was made, and changed last."""
     row = await _row(request, policy)
-    times = await asyncio.to_thread(
-        runtime(request).store.rows,
-        "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = 'publish'",
-        (row.id,),
-    )
-    first, last = times[0]
+    first, last = await _times(request, row, "publish")
     return json_answer(
         {"creationTime": iso(first or row.created), "lastModifiedTime": iso(last or row.created)}
     )
@@ -207,15 +202,14 @@ async def model_properties(request: Request, policy: Policy) -> Response:
 
 async def log_properties(request: Request, policy: Policy) -> Response:
     """From when to when there are decisions."""
-    row = await _row(request, policy)
-    times = await asyncio.to_thread(
-        runtime(request).store.rows,
-        "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = 'decision'",
-        (row.id,),
-    )
-    if times[0][0] is None:
-        return json_answer({"dateRange": None})
-    return json_answer({"dateRange": {"from": iso(times[0][0]), "to": iso(times[0][1])}})
+    first, last = await _times(request, await _row(request, policy), "decision")
+    return json_answer({"dateRange": None if first is None else {"from": iso(first), "to": iso(last)}})
+
+
+async def _times(request: Request, row: BanditRow, kind: str) -> Any:
+    """Of the first and of the last entry of a kind."""
+    sql = "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = ?"
+    return (await asyncio.to_thread(runtime(request).store.rows, sql, (row.id, kind)))[0]
 
 
 _Call = Callable[[Request, Policy], Awaitable[Response]]
