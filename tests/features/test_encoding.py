@@ -92,16 +92,6 @@ def test_one_hot_equals_the_slow_reference(categories, n, seed, fortran):
     np.testing.assert_array_equal(features, expected)
     assert not np.shares_memory(features, contexts)
     np.testing.assert_array_equal(contexts, given_contexts)
-    out = np.full_like(expected, 9)
-    assert OneHot(columns)(contexts, out=out) is out
-    np.testing.assert_array_equal(out, expected)
-
-
-def test_one_hot_names_its_columns():
-    encoder = OneHot(Columns((0, 2, 1), ("age", "city", "club")))
-    assert encoder.names == ("age", "city=0", "city=1", "club=0")
-    assert encoder.width == 4
-    assert OneHot(Columns((2, 0))).names == ("x0=0", "x0=1", "x1")
 
 
 def test_one_hot_refuses_wrong_shapes():
@@ -109,6 +99,3 @@ def test_one_hot_refuses_wrong_shapes():
     for wrong in (np.zeros((2, 3), np.float32), np.zeros(2, np.float32)):
         with pytest.raises(ShapeError, match=r"expected \(n, 2\)"):
             encoder(wrong)
-    for out in (np.zeros((2, 2), np.float32), np.zeros((2, 3))):
-        with pytest.raises(ShapeError, match=r"expected float32, \(2, 3\)"):
-            encoder(np.zeros((2, 2), np.float32), out=out)

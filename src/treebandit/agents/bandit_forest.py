@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.elimination import EliminationForest, Limits
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import ArmsError, NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
@@ -121,9 +121,7 @@ class BanditForest(BaseAgent):
 
         return commit
 
-    def _planted(
-        self, early: History, columns: Columns, seen: tuple[float, float], random: np.random.Generator
-    ) -> _Parts:
+    def _planted(self, early: History, columns: Columns, seen: tuple[float, float], random: Random) -> _Parts:
         """Variables fixed by the rows seen so far, and trees that have learned these rows."""
         variables = _Variables.found(columns, early.contexts, self.n_bins)
         depths = random.integers(self.min_depth, self.max_depth, self.n_trees, endpoint=True)
@@ -142,7 +140,7 @@ class BanditForest(BaseAgent):
         rows: Candidates,
         rewards: Floats,
         seen: tuple[float, float],
-        random: np.random.Generator,
+        random: Random,
         least: float,
     ) -> _Parts:
         """The parts after `forest`, which nobody else uses, has learned these rows."""

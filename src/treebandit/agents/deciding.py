@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.core import Candidates, Columns, Decision, Floats, Oracle
+from treebandit.core import Candidates, Columns, Decision, Floats, Oracle, Random
 from treebandit.errors import ArmsError, DecideOnlyError, InputError, ParameterError, ShapeError
 from treebandit.features.arm_index import plain_labels
 from treebandit.features.given import Given, copy_of, joined
@@ -45,7 +45,7 @@ class Settings:
         check_number("draws", self.draws, least=1, whole=True)
         check_number("floor", self.floor, least=0.0, most=1.0)
 
-    def choices(self, drawn: ScoreDraws, random: np.random.Generator) -> Choices:
+    def choices(self, drawn: ScoreDraws, random: Random) -> Choices:
         """The distribution over the choices, by what may be scored."""
         return choices(drawn, self.oracle, floor=float(self.floor), size=int(self.draws), random=random)
 
@@ -90,7 +90,7 @@ class Offer:
             for row, candidates in enumerate(offered)
         ]
 
-    def decided(self, distribution: Choices, drawn: ScoreDraws, random: np.random.Generator) -> Decision:
+    def decided(self, distribution: Choices, drawn: ScoreDraws, random: Random) -> Decision:
         """A decision drawn from the distribution."""
         rows, probability = distribution.draw(random)
         decision = Decision(

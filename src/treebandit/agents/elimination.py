@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
-from treebandit.core import Floats, Indices
+from treebandit.core import Floats, Indices, Random
 from treebandit.errors import SavedFileError
 
 Bits = NDArray[np.bool_]
@@ -44,7 +44,7 @@ class EliminationForest:
     Arms are columns; column 0 is that of every arm not seen yet: no plays, not eliminated.
     """
 
-    def __init__(self, limits: Limits, random: np.random.Generator) -> None:
+    def __init__(self, limits: Limits, random: Random) -> None:
         self.limits = limits
         self.nodes = 0
         self.variable = np.empty(0, np.intp)
@@ -100,7 +100,7 @@ class EliminationForest:
         return np.bincount(picks, minlength=len(arm_rows)) / len(nodes)
 
     def learn(
-        self, bits: Bits, arm_row: np.intp, reward: float, random: np.random.Generator, *, unit: float = 1.0
+        self, bits: Bits, arm_row: np.intp, reward: float, random: Random, *, unit: float = 1.0
     ) -> None:
         """Take in one play of an arm: every tree learns it, whoever voted for it. Rewards lie in [0, unit]."""
         nodes = self.paths(bits)
@@ -162,7 +162,7 @@ class EliminationForest:
         decided: Indices = nodes[still.sum(axis=1) == 1]
         return decided
 
-    def _split(self, node: np.intp, random: np.random.Generator) -> None:
+    def _split(self, node: np.intp, random: Random) -> None:
         stump = int(self.stump[node])
         self.variable[node] = self.open[stump].argmax()
         self.stump[node] = -1
@@ -170,7 +170,7 @@ class EliminationForest:
         first, second = (self._add(int(node), int(self.tree[node]), random) for _ in range(2))
         self.children[node] = first, second
 
-    def _add(self, parent: int, tree: int, random: np.random.Generator) -> int:
+    def _add(self, parent: int, tree: int, random: Random) -> int:
         """A new node below `parent`: open with a draw of the variables not used above it, or a leaf."""
         node = self.nodes
         if node == len(self.variable):
@@ -193,7 +193,7 @@ class EliminationForest:
             node = int(self.parent[node])
         return np.flatnonzero(unused)
 
-    def _new_stump(self, unused: Indices, random: np.random.Generator) -> int:
+    def _new_stump(self, unused: Indices, random: Random) -> int:
         if not self._free:
             taken = len(self.open)
             for name in _STUMP_ARRAYS:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from treebandit.core import Candidates, Floats, Indices
+from treebandit.core import Candidates, Floats, Indices, Random
 from treebandit.parameters import check_number
 from treebandit.policies.floor import ScoreDraws
 
@@ -32,12 +32,12 @@ class RandomStart:
         """T_I for this many arms: rounds before the model decides."""
         return self.rounds if self.rule == "rounds" else self.rounds * arms
 
-    def scores(self, candidates: Candidates, t: int, random: np.random.Generator) -> Floats:
+    def scores(self, candidates: Candidates, t: int, random: Random) -> Floats:
         """Any choice as likely as its rivals, or the arm whose turn it is: (n,)."""
         scores = random.random(len(candidates))
         return scores - _turns(candidates, t) if self.rule == "in_turn" else scores
 
-    def draws(self, candidates: Candidates, t: int, random: np.random.Generator, size: int) -> ScoreDraws:
+    def draws(self, candidates: Candidates, t: int, random: Random, size: int) -> ScoreDraws:
         """What `scores` may give."""
         if self.rule != "in_turn":
             return ScoreDraws.random(len(candidates))

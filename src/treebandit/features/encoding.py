@@ -41,27 +41,18 @@ class OneHot:
         self.column_groups: ColumnGroups = tuple(
             group for group, count in zip(ends, columns.categories, strict=True) if count
         )
-        names = columns.names or tuple(f"x{place}" for place in range(len(columns)))
-        self.names = tuple(
-            f"{names[place]}={code:.0f}" if coded else names[place]
-            for place, code, coded in zip(self._source, self._codes, self._coded, strict=True)
-        )
 
     @property
     def numbers(self) -> NDArray[np.bool_]:
         """(width,), which columns are numbers."""
         return ~self._coded
 
-    def __call__(self, contexts: Features, *, out: Features | None = None) -> Features:
-        """The (n, width) features of (n, d) contexts, in `out` if given."""
+    def __call__(self, contexts: Features) -> Features:
+        """The (n, width) features of (n, d) contexts."""
         if contexts.ndim != 2 or contexts.shape[1] != self._given:
             raise ShapeError(f"contexts of shape {contexts.shape}; expected (n, {self._given})")
-        if out is not None and (out.shape != (len(contexts), self.width) or out.dtype != np.float32):
-            raise ShapeError(
-                f"out is {out.dtype} of shape {out.shape}; expected float32, {(len(contexts), self.width)}"
-            )
         # mode="raise" would go through a buffer; the indices are known to fit.
-        features: Features = contexts.take(self._source, axis=1, out=out, mode="clip")
+        features: Features = contexts.take(self._source, axis=1, mode="clip")
         if self._any_coded:
             np.copyto(features, features == self._codes, where=self._coded)
         return features

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Random
 from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.encoding import CategoryEncoding, Encoder
 from treebandit.features.reward_scale import RewardScale
@@ -92,7 +92,7 @@ class BootstrapModel(HistoryModel):
         return bool(self.arms)
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn: each joins its arm's, and replicates are fitted anew where it is time."""
         after = copy(self)
@@ -159,7 +159,7 @@ class BootstrapModel(HistoryModel):
             arms[label] = arm.appended(features[places], targets[places])
         return arms
 
-    def _renew_replicates(self, random: np.random.Generator) -> None:
+    def _renew_replicates(self, random: Random) -> None:
         """Fit the replicates of the arms whose rows have grown enough, and of new arms at once."""
         began = time.perf_counter()
         scale = self._scale_of(self.history)
@@ -172,7 +172,7 @@ class BootstrapModel(HistoryModel):
                 self.arms = {**self.arms, label: renewed}
         self.rebuild_seconds += time.perf_counter() - began
 
-    def _fit(self, arm: _Arm, random: np.random.Generator, scale: RewardScale) -> Forest:
+    def _fit(self, arm: _Arm, random: Random, scale: RewardScale) -> Forest:
         """A model on a bootstrap sample of the arm's rows, in units of the scale."""
         sample = random.integers(len(arm.rows), size=len(arm.rows))
         features = np.ascontiguousarray(arm.rows.features[sample])
@@ -195,9 +195,7 @@ class BootstrapModel(HistoryModel):
             return self._moments
         return float(self.history.rewards.max()), float(self.history.rewards.var())
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """What one bootstrap model per arm predicts for its rows, `draws` times: (draws, n)."""
         features, groups = self._encoded(rows), _rows_by_arm(rows)
         samples = np.full((draws, len(rows)), self._optimism())
@@ -211,7 +209,7 @@ class BootstrapModel(HistoryModel):
             samples = mean + scale * (samples - mean)
         return samples
 
-    def _drawn(self, arm: _Arm, features: Features, random: np.random.Generator) -> Floats:
+    def _drawn(self, arm: _Arm, features: Features, random: Random) -> Floats:
         """What one bootstrap model of the arm predicts for each row: (n,)."""
         if self.settings.constant_rewards == "drawn" and arm.constant:
             # All bootstrap samples agree; a uniform prior leaves this much to the chance of a better reward.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Random
 from treebandit.errors import InputError, NotFittedError, SavedFileError
 from treebandit.features.encoding import OneHot
 from treebandit.features.scaling import Standardiser
@@ -70,7 +70,7 @@ class EnsembleModel(HistoryModel):
         return self._columns is not None
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn: rank-one updates of their arms, or all sums anew where it is time."""
         history, level = self.history.appended(rows, rewards), self._schedule.level(t + 1)
@@ -160,9 +160,7 @@ class EnsembleModel(HistoryModel):
         counts = [self._arms[label].count if label in self._arms else 0 for label in arms_of(rows).tolist()]
         return self.scale.original(Estimate(found.mean(1), found.var(1), np.array(counts, np.float64)))
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """What a member drawn at random expects of all rows, `draws` times: (draws, n)."""
         found = self.predictions(rows)
         mean = found.mean(1)

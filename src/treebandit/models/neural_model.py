@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot
@@ -54,7 +54,7 @@ class NeuralModel(HistoryModel):
         return self.network is not None
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn: their gradients join U, and a copy of the network is trained where it is time."""
         history = self.history.appended(rows, rewards)
@@ -118,9 +118,7 @@ class NeuralModel(HistoryModel):
             count = self.history.counts(labels)[place]
         return self.scale.original(Estimate(mean, self.settings.regularisation * squares, count))
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Draws from N(f, variance), (draws, n), each row by itself."""
         estimate = self.estimate(rows)
         noise = random.standard_normal((draws, len(rows)))

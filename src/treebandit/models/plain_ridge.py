@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.core import Candidates, Estimate, Floats, Indices, Random
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.plain_rows import plain_rows
@@ -45,7 +45,7 @@ class PlainRidge:
         return bool(self._counts.any())
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """All that may fail of learning rows; the commit writes what was computed."""
         x, arms = self._rows(rows)
@@ -78,9 +78,7 @@ class PlainRidge:
         mean, leverage = np.einsum("ni,ni->n", image, moment), np.einsum("ni,ni->n", image, x)
         return Estimate(mean, np.maximum(leverage, 0.0), counts)
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Expected rewards of the rows, (draws, n), under draws of each arm's coefficients from N(θ, scale² A⁻¹)."""
         estimate, (x, arms) = self.estimate(rows), self._rows(rows)
         noise = random.standard_normal((draws, len(arms))) * np.sqrt(estimate.variance)

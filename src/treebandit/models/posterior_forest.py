@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Estimate, Floats
+from treebandit.core import Candidates, Estimate, Floats, Random
 from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.encoding import CategoryEncoding, Encoder
 from treebandit.features.reward_scale import RewardScale
@@ -47,7 +47,7 @@ class PosteriorForestModel(HistoryModel):
         return bool(self._arms)
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn; the posterior of an arm is sampled anew where it is time, by the number of its own rows."""
         history = self.history.appended(rows, rewards)
@@ -78,9 +78,7 @@ class PosteriorForestModel(HistoryModel):
         features, targets = encoder(rows.contexts[own], None), scale.standardised(rewards[own])
         return _Arm(level, scale, encoder, sample_posterior(features, targets, self.posterior, seed=seed))
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """What an ensemble of the arm, picked at random, expects of its rows, `draws` times: (draws, n)."""
         samples = np.empty((draws, len(rows)))
         for label, places in self._places(rows).items():

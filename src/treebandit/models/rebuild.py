@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Features, Floats
+from treebandit.core import Candidates, Columns, Features, Floats, Random
 from treebandit.errors import SavedFileError, TreebanditError
 from treebandit.features.encoding import Encoder
 from treebandit.features.reward_scale import RewardScale
@@ -42,7 +42,7 @@ class Rebuilt(Protocol):
 
     history: History
 
-    def fit_steps(self, history: History, columns: Columns, random: np.random.Generator) -> Steps:
+    def fit_steps(self, history: History, columns: Columns, random: Random) -> Steps:
         """Fit all rows of a history; changes nothing of the model."""
 
     def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models import ridge_kernels, ridge_store
@@ -92,7 +92,7 @@ class Ridge:
         rewards: Floats,
         *,
         t: int = 0,
-        random: np.random.Generator | None = None,
+        random: Random | None = None,
         started: bool = True,
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
@@ -151,9 +151,7 @@ class Ridge:
         mean, leverage, count = self.predict(rows)
         return Estimate(mean, self._noise**2 * leverage, count)
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Expected rewards of the rows, (draws, n), under draws of all coefficients from N(θ, scale² s² A⁻¹).
 
         s is the standard deviation of rewards, or 1 where they are not standardised.
@@ -295,9 +293,7 @@ class SharedRidge(Ridge):
         found = super().attribution(_with_category(rows, self._codes))
         return found._replace(columns=found.columns[:, :-1], arm=found.arm + found.columns[:, -1])
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Expected rewards of the rows, (draws, n), under draws of all coefficients; see `Ridge.sample`."""
         return super().sample(_with_category(rows, self._codes), draws, random, scale=scale)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.encoding import Encoder
 from treebandit.models.attribution import Attribution, of_features
@@ -60,7 +60,7 @@ class TreeModel(HistoryModel):
         return self.leaves is not None
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn; the trees are fitted anew where it is time (Algorithm 1, lines 5-11)."""
         history, job = self.history.appended(rows, rewards), self.rebuild
@@ -183,7 +183,7 @@ class TreeModel(HistoryModel):
         return fit.leaves.prepared_update(features, fit.scale.standardised(rewards))
 
     def _rebuilt(
-        self, history: History, memory: Memory, newest: Candidates, t: int, random: np.random.Generator
+        self, history: History, memory: Memory, newest: Candidates, t: int, random: Random
     ) -> Commit:
         """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
         started = time.perf_counter()
@@ -203,7 +203,7 @@ class TreeModel(HistoryModel):
 
         return commit
 
-    def fit_steps(self, history: History, columns: Columns, random: np.random.Generator) -> Steps:
+    def fit_steps(self, history: History, columns: Columns, random: Random) -> Steps:
         """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps."""
         scale = self._scale_of(history)
         targets = scale.standardised(history.rewards)
@@ -215,9 +215,7 @@ class TreeModel(HistoryModel):
         self._completed(encoder, leaves, rows, features, targets)
         return Fit(scale, encoder, leaves)
 
-    def _fitted_encoder(
-        self, rows: Candidates, targets: Floats, random: np.random.Generator
-    ) -> tuple[Encoder, Features]:
+    def _fitted_encoder(self, rows: Candidates, targets: Floats, random: Random) -> tuple[Encoder, Features]:
         """How rows enter the trees from now on, and the (n, width) features of these rows."""
         arms, codes = self.settings.arm_encoding, self.settings.categories
         encoder = Encoder(rows.columns, rows.arms, arm_encoding=arms, categories=codes)
@@ -253,7 +251,7 @@ class TreeModel(HistoryModel):
         return (), 0.0
 
     def _measured(
-        self, encoder: Encoder, features: Features, targets: Floats, random: np.random.Generator
+        self, encoder: Encoder, features: Features, targets: Floats, random: Random
     ) -> Generator[float, None, LeafStatistics]:
         settings, seed = self.settings, int(random.integers(2**31 - 1))
         grown = held = np.arange(len(targets))
@@ -312,9 +310,7 @@ class TreeModel(HistoryModel):
         order = np.argsort(-shares, axis=1, kind="stable")[:, :most]
         return order, np.take_along_axis(shares, order, axis=1)
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Joint draws, (draws, n): each leaf's output is drawn, so rows in one leaf share its draw."""
         leaves, features = self._encoded(rows)
         key = int(random.integers(2**63))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from treebandit.core import Random
 from treebandit.errors import InputError
 from treebandit.oracles import TopK, best_arm
 from treebandit.service.bodies import Arm, DecisionAnswer, DecisionRequest, Slot, SlotAnswer
@@ -41,7 +42,7 @@ class _Asked:
     request: DecisionRequest
     subject: str | None
     holdout: bool
-    random: np.random.Generator
+    random: Random
 
 
 @dataclass
@@ -56,9 +57,7 @@ class Policy:
     agent: Any
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def decide(
-        self, request: DecisionRequest, random: np.random.Generator
-    ) -> Sequence[NewEvent | NewDecision]:
+    def decide(self, request: DecisionRequest, random: Random) -> Sequence[NewEvent | NewDecision]:
         """The entries of one decision: one, or an event and one per slot. An InputError where it cannot be made."""
         _check_names(request)
         event = request.id or IDS.new()
@@ -254,6 +253,6 @@ def _baseline(body: DecisionBody, count: int) -> Choice:
     return Choice(rows, 1.0, [float(row in chosen) for row in range(len(body.arms))], "baseline")
 
 
-def _uniform(candidates: int, count: int, random: np.random.Generator) -> Choice:
+def _uniform(candidates: int, count: int, random: Random) -> Choice:
     rows = random.choice(candidates, size=count, replace=False).tolist()
     return Choice(rows, 1.0 / math.comb(candidates, count), [count / candidates] * candidates, "uniform")

@@ -81,12 +81,12 @@ def saved_bytes(agent: Any, *, history: bool = True) -> bytes:
         return path.read_bytes()
 
 
-def loaded(data: bytes, *, max_bytes: int = saving.MAX_BYTES) -> Any:
+def loaded(data: bytes) -> Any:
     """The agent in such bytes."""
     with tempfile.TemporaryDirectory(prefix="treebandit-") as folder:
         path = Path(folder) / "agent"
         path.write_bytes(data)
-        return saving.load(path, max_bytes=max_bytes)
+        return saving.load(path)
 
 
 def publish(store: Store, connection: Connection, bandit: int, data: bytes, what: Published) -> int:
