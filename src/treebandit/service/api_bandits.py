@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from treebandit.errors import InputError
 from treebandit.service import erasure
 from treebandit.service.bodies import (
     BanditAnswer,
@@ -29,7 +30,6 @@ from treebandit.service.exchange import (
     read,
     runtime,
 )
-from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow
 from treebandit.service.times import iso
 
@@ -50,11 +50,7 @@ async def put(request: Request) -> Response:
     """Make a bandit, or replace its settings."""
     name = str(request.path_params["name"])
     if not _NAME.fullmatch(name):
-        raise Refused(
-            400,
-            "InvalidRequest",
-            f"the name {name[:100]!r}; use letters, digits, '.', '_' and '-', at most 100",
-        )
+        raise InputError(f"the name {name[:100]!r}; use letters, digits, '.', '_' and '-', at most 100")
     data = await read(request, runtime(request).limits.body)
     given = decoded(data or b"{}", BanditConfig)
 
@@ -116,7 +112,7 @@ async def erase(request: Request) -> Response:
     row = await bandit(request)
     given = await body(request, ErasureRequest)
     if not given.ids and given.subject is None:
-        raise Refused(400, "InvalidRequest", "neither ids nor subject; say which decisions to erase")
+        raise InputError("neither ids nor subject; say which decisions to erase")
     subject = None if given.subject is None else hashed(given.subject)
     store = runtime(request).store
     count = await asyncio.to_thread(erasure.erase, store, row.id, ids=given.ids, subject=subject)

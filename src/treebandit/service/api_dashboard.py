@@ -8,6 +8,7 @@ from importlib import resources
 from starlette.requests import Request
 from starlette.responses import Response
 
+from treebandit.errors import InputError
 from treebandit.service.dashboard import SPANS, Dashboards
 from treebandit.service.dashboard_bodies import DashboardAnswer
 from treebandit.service.exchange import Operations, bandit, json_answer, runtime
@@ -51,7 +52,7 @@ async def dashboard(request: Request) -> Response:
     row = await bandit(request)
     span = request.query_params.get("span", "24h")
     if span not in SPANS:
-        raise Refused(400, "InvalidRequest", f"span={span[:40]!r}; choose {', '.join(SPANS)}")
+        raise InputError(f"span={span[:40]!r}; choose {', '.join(SPANS)}")
     state = request.app.state
     if not hasattr(state, "dashboards"):
         state.dashboards = Dashboards(runtime(request))

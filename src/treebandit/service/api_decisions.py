@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from treebandit.errors import InputError
 from treebandit.service.bodies import (
     ActivationAnswer,
     BatchAnswer,
@@ -197,8 +198,8 @@ async def reward_many(request: Request) -> Response:
         for number, line in lines[start : start + _LINES_AT_ONCE]:
             try:
                 entries.append(_new_reward(policy, decoded(line, RewardLine)))
-            except Refused as refused:
-                errors[str(number)] = refused.message
+            except (InputError, Refused) as refused:
+                errors[str(number)] = str(refused)
         if entries:
             stored = await _stored(service, policy, entries, alone=False)
             statuses.update(each.status for each in stored)
@@ -245,23 +246,17 @@ def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
         _check_id(given.slot.replace("#", "-"))
     values = given.value if isinstance(given.value, list) else [given.value]
     if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
-        raise Refused(
-            400,
-            "InvalidRequest",
-            f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}",
-        )
+        raise InputError(f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}")
     first = policy.config.aggregation == "first"
     key = given.key or ("" if first else IDS.new())
     if len(key) > 256 or (key and not key.isprintable() and any(ord(letter) < 32 for letter in key)):
-        raise Refused(400, "InvalidRequest", "the key has control characters, or more than 256 characters")
+        raise InputError("the key has control characters, or more than 256 characters")
     return NewReward(decision, key, float(sum(values)), _encode(RewardBody(given.value)), first)
 
 
 def _check_id(given: str) -> None:
     if not _ID.fullmatch(given):
-        raise Refused(
-            400, "InvalidRequest", f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#'"
-        )
+        raise InputError(f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#'")
 
 
 async def _policy(service: Runtime, request: Request) -> Policy:

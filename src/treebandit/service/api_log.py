@@ -7,9 +7,9 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from treebandit.errors import InputError
 from treebandit.service import export
 from treebandit.service.exchange import NDJSON, Operations, bandit, runtime, whole
-from treebandit.service.refusals import Refused
 from treebandit.service.times import microseconds
 
 _PARQUET = "application/vnd.apache.parquet"
@@ -40,7 +40,7 @@ async def log(request: Request) -> Response:
     row = await bandit(request)
     form = request.query_params.get("format", "ndjson")
     if form not in ("ndjson", "parquet"):
-        raise Refused(400, "InvalidRequest", f"format={form[:40]!r}; choose ndjson or parquet")
+        raise InputError(f"format={form[:40]!r}; choose ndjson or parquet")
     after = whole(request, "cursor", 0, 0, 1 << 62)
     limit = whole(request, "limit", 1000, 1, _MOST)
     since = microseconds(request.query_params.get("since", "1970-01-01"))

@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from treebandit.errors import SavedFileError
+from treebandit.errors import InputError, SavedFileError
 from treebandit.service import models, queries
 from treebandit.service.bodies import PlaceAnswer, RollbackRequest, VersionAnswer, VersionsAnswer
 from treebandit.service.exchange import (
@@ -44,7 +44,7 @@ async def download(request: Request) -> Response:
     row = await bandit(request)
     wanted = request.query_params.get("history", "true")
     if wanted not in ("true", "false"):
-        raise Refused(400, "InvalidRequest", f"history={wanted[:40]!r}; write true or false")
+        raise InputError(f"history={wanted[:40]!r}; write true or false")
     store = runtime(request).store
     version = whole(request, "version", 0, 1, 1 << 62)
     if version:

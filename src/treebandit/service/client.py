@@ -100,15 +100,16 @@ class _Calls:
         body = {"id": id, "context": dict(context or {}), "arms": list(arms), **options}
         return _Call("POST", f"{self._root}/decisions", {k: v for k, v in body.items() if v is not None})
 
-    def _reward_call(self, id: str, value: Any, slot: str | None, key: str | None) -> _Call:
-        value = list(value) if isinstance(value, Sequence) else float(value)
-        body: dict[str, Any] = {"value": value, "key": key or uuid.uuid4().hex}
-        if slot is not None:
-            body["slot"] = slot
-        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/reward", body)
+    def _reward_call(
+        self, decision: Decided | str, value: float | Sequence[float], slot: str | None, key: str | None
+    ) -> _Call:
+        sent = list(value) if isinstance(value, Sequence) else float(value)
+        more = {} if slot is None else {"slot": slot}
+        return self._call_about(decision, "reward", {"value": sent, "key": key or uuid.uuid4().hex, **more})
 
-    def _activate_call(self, id: str) -> _Call:
-        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/activate")
+    def _call_about(self, decision: Decided | str, what: str, body: dict[str, Any] | None = None) -> _Call:
+        id = decision.id if isinstance(decision, Decided) else decision
+        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/{what}", body)
 
     @staticmethod
     def _decided(answer: dict[str, Any]) -> Decided:
@@ -212,12 +213,11 @@ class Client(_Calls):
         """
         if isinstance(decision, Decided) and decision.fallback:
             return "fallback"
-        id = decision.id if isinstance(decision, Decided) else decision
-        return str(self._run(self._reward_call(id, value, slot, key))["status"])
+        return str(self._run(self._reward_call(decision, value, slot, key))["status"])
 
     def activate(self, decision: Decided | str) -> None:
         """Tell that a deferred decision was used."""
-        self._run(self._activate_call(decision.id if isinstance(decision, Decided) else decision))
+        self._run(self._call_about(decision, "activate"))
 
     def close(self) -> None:
         """Close all connections."""
@@ -302,12 +302,11 @@ class AsyncClient(_Calls):
         """As `Client.reward`."""
         if isinstance(decision, Decided) and decision.fallback:
             return "fallback"
-        id = decision.id if isinstance(decision, Decided) else decision
-        return str((await self._run(self._reward_call(id, value, slot, key)))["status"])
+        return str((await self._run(self._reward_call(decision, value, slot, key)))["status"])
 
     async def activate(self, decision: Decided | str) -> None:
         """As `Client.activate`."""
-        await self._run(self._activate_call(decision.id if isinstance(decision, Decided) else decision))
+        await self._run(self._call_about(decision, "activate"))
 
     async def close(self) -> None:
         """Close all connections."""

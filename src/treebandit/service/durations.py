@@ -17,9 +17,8 @@ _SECONDS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
 
 def seconds(text: Any) -> float:
     """A duration in seconds."""
-    match = (
-        (_ISO.fullmatch(text) or _CLOCK.fullmatch(text)) if isinstance(text, str) and len(text) < 60 else None
-    )
+    readable = isinstance(text, str) and len(text) < 60
+    match = (_ISO.fullmatch(text) or _CLOCK.fullmatch(text)) if readable else None
     parts = {name: value for name, value in match.groupdict().items() if value} if match else {}
     if not parts:
         raise InputError(f"the duration {str(text)[:60]!r}; write it as PT10M, or 00:10:00")
@@ -31,12 +30,6 @@ def duration(length: float) -> str:
     days, rest = divmod(length, 86_400.0)
     hours, rest = divmod(rest, 3_600.0)
     minutes, rest = divmod(rest, 60.0)
-    clock = "".join(
-        f"{value:g}{unit}" for value, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if value
-    )
-    return (
-        "P"
-        + (f"{days:g}D" if days else "")
-        + (f"T{clock}" if clock or not days else "")
-        + ("" if length else "0S")
-    )
+    clock = "".join(f"{n:g}{unit}" for n, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if n)
+    parts = f"{days:g}D" * bool(days) + f"T{clock}" * bool(clock)
+    return f"P{parts or 'T0S'}"
