@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
-from treebandit.features.plain_rows import RowForm
+from treebandit.features.encoding import RowForm
 from treebandit.models.forgetting import Forgetting
 from treebandit.models.memory import MemoryRule, check_memory
 from treebandit.models.model import RewardModel

@@ -11,11 +11,11 @@ from treebandit.core import Candidates, Indices
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding
 from treebandit.models.memory import MemoryRule
 from treebandit.models.tree_model import TreeModel
-from treebandit.models.tree_settings import StatisticsFrom, TreeSettings
+from treebandit.models.tree_settings import TreeSettings
 from treebandit.parameters import shared_fields
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.trees.forest import TreeLearner
-from treebandit.trees.leaf_statistics import LeafOutput, VarianceKind
+from treebandit.trees.leaf_statistics import LeafOutput, StatisticsFrom, VarianceKind
 from treebandit.trees.xgboost_trees import XGBoostTrees
 
 

@@ -1,4 +1,4 @@
-"""How an arm enters its features, and how categories do: as labels and codes, or one-hot."""
+"""How an arm enters its features, and how categories do: as labels and codes, or one-hot; and rows as they are."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
-from treebandit.core import Columns, Features, Indices
+from treebandit.core import Columns, Features, Floats, Indices
 from treebandit.errors import ShapeError
 
 ArmEncoding = Literal["auto", "label", "one_hot", "none"]
 CategoryEncoding = Literal["codes", "one_hot"]
 #: Features [start, stop) that are the one-hot columns of one category, for each such category.
 ColumnGroups = tuple[tuple[int, int], ...]
+#: 'scaled': numbers standardised, categories one-hot; 'raw': as they are, categories as codes; 'unit': 'raw', each row
+#: divided by its Euclidean length.
+RowForm = Literal["scaled", "raw", "unit"]
 #: Of each one-hot column: its source column, its code, and whether it has a code at all.
 OneHotLayout = tuple[Indices, Features, NDArray[np.bool_]]
 
@@ -128,3 +131,16 @@ class Encoder:
             return cls(columns, schema.labels(state, "known"), arm_encoding="one_hot", categories=categories)
         arms = np.zeros(1, np.intp) if schema.flag(state, "labels") else None
         return cls(columns, arms, arm_encoding="label", categories=categories)
+
+
+def plain_rows(contexts: Features, *, unit: bool) -> Floats:
+    """(n, d) contexts as they are, as 64-bit numbers, each row divided by its length where `unit`.
+
+    So did the first neural bandits take them; a missing value is -1, as in the code of Zhang et al. (2021). A row of
+    length 0 stays as it is.
+    """
+    rows = np.where(np.isnan(contexts), -1.0, contexts).astype(np.float64)
+    if unit:
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows /= np.where(lengths > 0.0, lengths, 1.0)
+    return rows

@@ -98,13 +98,8 @@ class ArmEffects:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays."""
-        return {
-            "arms": self._arms.labels,
-            "unit": self.unit,
-            "variances": self.variances,
-            "sums": self.sums,
-            "first": self.first,
-        }
+        arrays = {"unit": self.unit, "variances": self.variances, "sums": self.sums, "first": self.first}
+        return {"arms": self._arms.labels, **arrays}
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Self:

@@ -12,8 +12,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
-from treebandit.features.encoding import OneHot
-from treebandit.features.plain_rows import RowForm, plain_rows
+from treebandit.features.encoding import OneHot, RowForm, plain_rows
 from treebandit.features.reward_scale import RewardScale
 from treebandit.features.scaling import Standardiser
 from treebandit.models.history import History, HistoryModel

@@ -10,7 +10,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Estimate, Floats, Indices, Random
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
-from treebandit.features.plain_rows import plain_rows
+from treebandit.features.encoding import plain_rows
 from treebandit.models.model import Commit, arms_of
 
 #: Regressions that would take more bytes than this are refused.

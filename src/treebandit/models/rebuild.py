@@ -70,7 +70,8 @@ class Rebuild:
         self._steps: Steps | None = None
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
-        self._ready = False
+        #: Whether a thread has finished it.
+        self.ready = False
         self._error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,11 +118,6 @@ class Rebuild:
         return self.fit
 
     @property
-    def ready(self) -> bool:
-        """Whether a thread has finished it."""
-        return self._ready
-
-    @property
     def failed(self) -> bool:
         """Whether an exception has ended the thread."""
         return self._error is not None
@@ -135,7 +131,7 @@ class Rebuild:
 
     def start(self, model: Rebuilt) -> None:
         """Go on with it on a thread, unless that is done or under way; one that a fork left behind starts anew."""
-        if self._ready or self._error or (self._thread is not None and self._thread.is_alive()):
+        if self.ready or self._error or (self._thread is not None and self._thread.is_alive()):
             return
         self._forget()
         self._thread = threading.Thread(
@@ -156,7 +152,7 @@ class Rebuild:
         except BaseException as error:
             self._error = error
         else:
-            self._ready = not self._stopped.is_set()
+            self.ready = not self._stopped.is_set()
         finally:
             _RUNNING.discard(self)
 

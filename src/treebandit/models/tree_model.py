@@ -23,7 +23,7 @@ from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
 from treebandit.trees.calibration_fit import calibrate_steps
 from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner
-from treebandit.trees.leaf_statistics import LeafStatistics
+from treebandit.trees.leaf_statistics import LeafStatistics, held_out
 
 #: A rebuild is spread over the first of so many parts of the rounds until the next one.
 _SPREAD = 48
@@ -256,9 +256,7 @@ class TreeModel(HistoryModel):
         settings, seed = self.settings, int(random.integers(2**31 - 1))
         grown = held = np.arange(len(targets))
         if settings.statistics == "held_out" and len(targets) >= 4:
-            order = random.permutation(len(targets))
-            cut = min(max(round(len(targets) * settings.held_out_share), 1), len(targets) - 2)
-            held, grown = np.sort(order[:cut]), np.sort(order[cut:])
+            held, grown = held_out(len(targets), settings.held_out_share, random)
         whole = len(grown) == len(targets)
         own = (features, targets) if whole else (features[grown], targets[grown])
         calibrated = settings.variance == "calibrated"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding
@@ -11,10 +10,8 @@ from treebandit.models.memory import MemoryRule, check_memory
 from treebandit.models.schedule import Schedule
 from treebandit.parameters import check_number
 from treebandit.trees.forest import TreeLearner
-from treebandit.trees.leaf_statistics import LeafOutput, VarianceKind
+from treebandit.trees.leaf_statistics import LeafOutput, StatisticsFrom, VarianceKind
 from treebandit.trees.limits import check_learner
-
-StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
 
 
 @dataclass(frozen=True, slots=True)
