@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart, StartRule
+from treebandit.agents.random_start import StartRule
 from treebandit.features.encoding import CategoryEncoding
 from treebandit.models.posterior_forest import PosteriorForestModel
 from treebandit.parameters import shared_fields
@@ -48,7 +48,7 @@ class BartTS(ModelAgent):
     random_start: StartRule = "per_arm"
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, PosteriorForestModel, Policy]:
+    def _parts(self) -> tuple[PosteriorForestModel, Policy]:
         posterior = shared_fields(PosteriorSettings, self)
         model = PosteriorForestModel(posterior, rebuild=self.rebuild, categories=self.categories)
-        return RandomStart(self.random_rounds, self.random_start), model, Thompson(self.exploration)
+        return model, Thompson(self.exploration)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart, StartRule
+from treebandit.agents.random_start import StartRule
 from treebandit.core import Candidates, Floats
 from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
@@ -95,7 +95,7 @@ class Bandit(ModelAgent):
     background: bool = False
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, Blend, Policy]:
+    def _parts(self) -> tuple[Blend, Policy]:
         check_number("without_linear", self.without_linear, least=0, most=1)
         model = Blend(
             shared_fields(TreeSettings, self, categories="one_hot"),
@@ -105,8 +105,7 @@ class Bandit(ModelAgent):
             effects=self.effects,
             fourier=self.fourier,
         )
-        policy = _BonusThompson(self.exploration, self.linear_exploration, self.boost)
-        return RandomStart(self.random_rounds, self.random_start), model, policy
+        return model, _BonusThompson(self.exploration, self.linear_exploration, self.boost)
 
     @property
     def linear_weight(self) -> float:

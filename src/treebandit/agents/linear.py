@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import RowForm
 from treebandit.models.forgetting import Forgetting
@@ -36,6 +36,8 @@ class _LinearAgent(ModelAgent):
         before a change are dropped when predictions have become worse. All but 'all' keep the rows.
     """
 
+    _policy: ClassVar[type[UCB] | type[Thompson]]
+
     exploration: float = 0.5
     ridge: float = 1.0
     shared: bool = False
@@ -44,11 +46,11 @@ class _LinearAgent(ModelAgent):
     memory: MemoryRule = "all"
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, RewardModel, Policy]:
+    def _parts(self) -> tuple[RewardModel, Policy]:
         check_number("ridge", self.ridge, least=_SMALLEST_RIDGE)
         check_memory(self.memory)
         model = self._model() if self.memory == "all" else Forgetting(self._model, self.memory)
-        return RandomStart(0, "rounds"), model, self._exploring()
+        return model, self._policy(self.exploration)
 
     def _model(self) -> Ridge | SharedRidge | PlainRidge:
         if self.features == "scaled":
@@ -62,9 +64,6 @@ class _LinearAgent(ModelAgent):
             )
         return PlainRidge(self.ridge, unit=self.features == "unit")
 
-    def _exploring(self) -> Policy:
-        raise NotImplementedError
-
 
 @dataclass(eq=False)
 class LinUCB(_LinearAgent):
@@ -77,8 +76,7 @@ class LinUCB(_LinearAgent):
     True
     """
 
-    def _exploring(self) -> Policy:
-        return UCB(self.exploration)
+    _policy = UCB
 
 
 @dataclass(eq=False)
@@ -91,7 +89,5 @@ class LinTS(_LinearAgent):
     >>> agent.learn(decision, 1.0)
     """
 
+    _policy = Thompson
     exploration: float = 0.25
-
-    def _exploring(self) -> Policy:
-        return Thompson(self.exploration)

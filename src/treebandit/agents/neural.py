@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart
 from treebandit.models.network import NetworkSettings
 from treebandit.models.neural_model import NeuralModel
 from treebandit.parameters import shared_fields
@@ -36,6 +35,8 @@ class _NeuralAgent(ModelAgent):
         are, each row divided by its length, as in the code of Zhang et al. (2021).
     """
 
+    _policy: ClassVar[type[UCB] | type[Thompson]]
+
     exploration: float = 1e-3
     regularisation: float = 1e-3
     hidden: Sequence[int] = (100,)
@@ -52,15 +53,12 @@ class _NeuralAgent(ModelAgent):
     features: Literal["scaled", "unit"] = "scaled"
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, NeuralModel, Policy]:
+    def _parts(self) -> tuple[NeuralModel, Policy]:
         self.hidden = tuple(self.hidden)
         settings = shared_fields(NetworkSettings, self)
         check_exploration(self.exploration)
         model = NeuralModel(settings, int(self._random.integers(2**62)))
-        return RandomStart(0, "rounds"), model, self._exploring(math.sqrt(self.exploration))
-
-    def _exploring(self, scale: float) -> Policy:
-        raise NotImplementedError
+        return model, self._policy(math.sqrt(self.exploration))
 
     @property
     def note(self) -> str:
@@ -78,8 +76,7 @@ class NeuralUCB(_NeuralAgent):
     >>> agent.learn(decision, 1.0)
     """
 
-    def _exploring(self, scale: float) -> Policy:
-        return UCB(scale)
+    _policy = UCB
 
 
 @dataclass(eq=False)
@@ -92,5 +89,4 @@ class NeuralTS(_NeuralAgent):
     >>> agent.learn(decision, 1.0)
     """
 
-    def _exploring(self, scale: float) -> Policy:
-        return Thompson(scale, joint=False)
+    _policy = Thompson

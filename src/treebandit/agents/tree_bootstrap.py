@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart, StartRule
+from treebandit.agents.random_start import StartRule
 from treebandit.features.encoding import CategoryEncoding
 from treebandit.models.bootstrap import BootstrapModel, BootstrapSettings
 from treebandit.parameters import shared_fields
@@ -57,9 +57,8 @@ class TreeBootstrap(ModelAgent):
     standardise: bool = True
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, BootstrapModel, Policy]:
-        model = BootstrapModel(shared_fields(BootstrapSettings, self))
-        return RandomStart(self.random_rounds, self.random_start), model, Thompson(1.0)
+    def _parts(self) -> tuple[BootstrapModel, Policy]:
+        return BootstrapModel(shared_fields(BootstrapSettings, self)), Thompson(1.0)
 
     @property
     def note(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart, StartRule
+from treebandit.agents.random_start import StartRule
 from treebandit.core import Candidates, Indices
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding
 from treebandit.models.memory import MemoryRule
@@ -64,9 +64,8 @@ class _TreeEnsembleAgent(ModelAgent):
     background: bool = False
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, TreeModel, Policy]:
-        model = TreeModel(shared_fields(TreeSettings, self))
-        return RandomStart(self.random_rounds, self.random_start), model, self._exploring()
+    def _parts(self) -> tuple[TreeModel, Policy]:
+        return TreeModel(shared_fields(TreeSettings, self)), self._exploring()
 
     def _exploring(self) -> Policy:
         raise NotImplementedError
