@@ -70,6 +70,9 @@ class _Call:
 class _Calls:
     """What both clients share: requests, and what answers mean."""
 
+    #: What speaks HTTP.
+    _speaker: Any
+
     def __init__(
         self,
         url: str,
@@ -78,17 +81,14 @@ class _Calls:
         key: str | None = None,
         timeout: float = 1.0,
         retries: int = 3,
+        transport: Any = None,
     ) -> None:
-        """A client of one bandit.
-
-        url: of the service. key: needed where the service has keys. timeout: seconds for one call, all its tries
-        together. retries: how often a call is tried again, always with the same id, so that it counts once.
-        """
+        """A client of one bandit; its class tells what the arguments are."""
         if not timeout > 0:
             raise InputError(f"timeout={timeout!r}; give seconds above 0")
         self.bandit, self.timeout, self.retries = bandit, timeout, retries
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._options: dict[str, Any] = {"base_url": url.rstrip("/"), "headers": headers}
+        self._http = self._speaker(base_url=url.rstrip("/"), headers=headers, transport=transport)
 
     @property
     def _root(self) -> str:
@@ -156,9 +156,10 @@ class Client(_Calls):
 
     url: of the service.
     bandit: its name there.
-    options: `key`, needed where the service has keys; `timeout`, seconds for one call, all its tries together (1);
-        `retries`, how often a call is tried again, always with the same id, so that it counts once (3); `transport`,
-        of httpx.
+    key: needed where the service has keys.
+    timeout: seconds for one call, all its tries together.
+    retries: how often a call is tried again, always with the same id, so that it counts once.
+    transport: of httpx.
 
     Nothing listens on port 9, so the fallback is taken:
 
@@ -169,12 +170,7 @@ class Client(_Calls):
     ('tea', True)
     """
 
-    def __init__(self, url: str, bandit: str, **options: Any) -> None:
-        transport = options.pop("transport", None)
-        super().__init__(url, bandit, **options)
-        self._http = httpx.Client(**self._options, transport=transport)
-
-    __init__.__doc__ = _Calls.__init__.__doc__
+    _speaker = httpx.Client
 
     def decide(
         self,
@@ -254,9 +250,10 @@ class AsyncClient(_Calls):
 
     url: of the service.
     bandit: its name there.
-    options: `key`, needed where the service has keys; `timeout`, seconds for one call, all its tries together (1);
-        `retries`, how often a call is tried again, always with the same id, so that it counts once (3); `transport`,
-        of httpx.
+    key: needed where the service has keys.
+    timeout: seconds for one call, all its tries together.
+    retries: how often a call is tried again, always with the same id, so that it counts once.
+    transport: of httpx.
 
     >>> import asyncio
     >>> async def decide():
@@ -266,12 +263,7 @@ class AsyncClient(_Calls):
     'tea'
     """
 
-    def __init__(self, url: str, bandit: str, **options: Any) -> None:
-        transport = options.pop("transport", None)
-        super().__init__(url, bandit, **options)
-        self._http = httpx.AsyncClient(**self._options, transport=transport)
-
-    __init__.__doc__ = _Calls.__init__.__doc__
+    _speaker = httpx.AsyncClient
 
     async def decide(
         self,
