@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart, StartRule
+from treebandit.agents.random_start import StartRule
 from treebandit.core import Candidates, Floats
 from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
 from treebandit.models.memory import MemoryRule
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_settings import TreeSettings
-from treebandit.parameters import check_flag, check_number
+from treebandit.parameters import check_number, shared_fields
 from treebandit.policies import Policy
 from treebandit.policies.policy import check_exploration
 from treebandit.trees.forest import TreeLearner
@@ -95,30 +95,17 @@ class Bandit(ModelAgent):
     background: bool = False
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, Blend, Policy]:
-        settings = TreeSettings(
-            trees=self.trees,
-            rebuild=self.rebuild,
-            arm_encoding=self.arm_encoding,
-            categories="one_hot",
-            prior_rows=self.prior_rows,
-            standardise=self.standardise,
-            memory=self.memory,
-            background=self.background,
-        )
-        for name in ("linear", "blend", "effects", "kernel", "boost"):
-            check_flag(name, getattr(self, name))
+    def _parts(self) -> tuple[Blend, Policy]:
         check_number("without_linear", self.without_linear, least=0, most=1)
         model = Blend(
-            settings,
+            shared_fields(TreeSettings, self, categories="one_hot"),
             linear=self.linear,
             weighted=self.blend,
             without_linear=self.without_linear,
             effects=self.effects,
             kernel=self.kernel,
         )
-        policy = _BonusThompson(self.exploration, self.linear_exploration, self.boost)
-        return RandomStart(self.random_rounds, self.random_start), model, policy
+        return model, _BonusThompson(self.exploration, self.linear_exploration, self.boost)
 
     @property
     def linear_weight(self) -> float:
