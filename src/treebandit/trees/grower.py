@@ -89,7 +89,8 @@ class Paths(NamedTuple):
 class Work(NamedTuple):
     """Arrays to work in, for any number of trees on one table. The first histogram is that of small nodes.
 
-    starts: (groups + 1,), where a group's bins begin in a histogram. words: a bit for each bin of a group.
+    starts: (groups + 1,), where a group's bins begin in a histogram. words: (groups, words), a bit for each bin of
+    a group that is tried.
     """
 
     rows: NDArray[np.uint32]
@@ -123,7 +124,7 @@ def workspace(table: Table, limits: Limits) -> Work:
         columns=np.empty((2, groups + 1), np.uint32),
         bins=np.empty(widest + 2, np.uint32),
         starts=starts,
-        words=np.zeros(widest // 64 + 1, np.uint64),
+        words=np.zeros((groups, widest // 64 + 1), np.uint64),
     )
 
 
