@@ -18,6 +18,8 @@ from treebandit.errors import ArmsError, ChoiceError, ParameterError
 Features = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+#: The generator of all random numbers, handed down from one seed.
+Random = np.random.Generator
 
 #: Scores, one per candidate -> rows of the feasible choice of greatest total score. An oracle with a parameter
 #: `random` is given a generator by that name, to break ties with.
@@ -297,7 +299,7 @@ def optional(thing: object, name: str, default: Any = None) -> Any:
 
 
 def play_round(
-    agent: Agent, environment: Environment, *, random: np.random.Generator | None = None
+    agent: Agent, environment: Environment, *, random: Random | None = None
 ) -> tuple[Indices, Outcome]:
     """One round: observe, score, choose, pull, learn.
 
@@ -312,7 +314,7 @@ def play_round(
     return choice, outcome
 
 
-def choose_with(oracle: Oracle, scores: Floats, random: np.random.Generator | None = None) -> Indices:
+def choose_with(oracle: Oracle, scores: Floats, random: Random | None = None) -> Indices:
     """The rows that the oracle chooses for these scores, checked: whole numbers in range, each once.
 
     random: given to an oracle that has a parameter of this name and no generator bound to it.

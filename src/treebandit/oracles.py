@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from treebandit.core import Floats, Indices, Oracle, checked_rows
+from treebandit.core import Floats, Indices, Oracle, Random, checked_rows
 from treebandit.errors import InputError, MissingExtraError, NoFeasibleChoiceError, ParameterError, ShapeError
 from treebandit.parameters import check_number
 
@@ -24,7 +24,7 @@ from treebandit.parameters import check_number
 _LARGEST_SCORE = 1e290
 
 
-def best_arm(scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
+def best_arm(scores: ArrayLike, random: Random | None = None) -> Indices:
     """The one row of greatest score, (1,); of equals a uniform draw from `random`, else the first."""
     plain = type(scores) is np.ndarray and scores.dtype == np.float64 and scores.ndim == 1 and len(scores)
     values: Floats = scores if plain else _checked(scores)  # type: ignore[assignment]
@@ -61,7 +61,7 @@ class TopK:
     def __post_init__(self) -> None:
         check_number("k", self.k, least=1, whole=True)
 
-    def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
+    def __call__(self, scores: ArrayLike, random: Random | None = None) -> Indices:
         """Scores (n,) -> rows (min(k, n),)."""
         values = _checked(scores)
         _check_random(random)
@@ -149,7 +149,7 @@ class ShortestPath:
         # What scipy checks and remembers now, every copy knows already.
         dijkstra(self._graph, indices=self._roots)
 
-    def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
+    def __call__(self, scores: ArrayLike, random: Random | None = None) -> Indices:
         """Scores (n,), one per edge -> rows of the path's edges, from source to target."""
         return self._search(_checked(scores, self._edges), random)
 
@@ -171,7 +171,7 @@ class ShortestPath:
             scores = scores - scores[np.isfinite(scores)].max(initial=0.0)
         return np.maximum(-scores, self.floor)
 
-    def _search(self, scores: Floats, random: np.random.Generator | None) -> Indices:
+    def _search(self, scores: Floats, random: Random | None) -> Indices:
         _check_random(random)
         costs = self._costs(scores)[self._order]
         cheapest = costs if self._single else np.minimum.reduceat(costs, self._first)
@@ -195,7 +195,7 @@ class ShortestPath:
             places = np.where(last[nodes[1:]] >= 0, last[nodes[1:]], places)
         return self._order[places]
 
-    def _last_edges(self, costs: Floats, distances: Floats, random: np.random.Generator) -> Indices:
+    def _last_edges(self, costs: Floats, distances: Floats, random: Random) -> Indices:
         """For each node, the place of an edge that ends a shortest path to it, drawn where there are several."""
         start, end = distances[self._heads], distances[self._tails]
         # Where a cost is lost in rounding, start equals end: such edges are left to Dijkstra's own tree (-1), since
@@ -225,7 +225,7 @@ class _OpenEdges:
     path: ShortestPath
     rows: Indices
 
-    def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
+    def __call__(self, scores: ArrayLike, random: Random | None = None) -> Indices:
         """Scores (k,), one per open edge -> positions of the path's edges among them."""
         everywhere = np.full(self.path._edges, -np.inf)
         everywhere[self.rows] = _checked(scores, len(self.rows))
@@ -268,7 +268,7 @@ class Assignment:
             dtype=np.intp,
         )
 
-    def __call__(self, scores: ArrayLike, random: np.random.Generator | None = None) -> Indices:
+    def __call__(self, scores: ArrayLike, random: Random | None = None) -> Indices:
         """Scores (n,), one per pair -> rows of the chosen pairs."""
         values = _without_infinity(_checked(scores, self._pairs), min(self._shape))
         _check_random(random)
@@ -349,7 +349,7 @@ def _open_rows(rows: ArrayLike, edges: int) -> Indices:
     return checked_rows(given, edges, what="the open edges are").copy()
 
 
-def _check_random(random: np.random.Generator | None) -> None:
+def _check_random(random: Random | None) -> None:
     if random is not None and not isinstance(random, np.random.Generator):
         raise ParameterError(f"random is {random!r}; give a numpy Generator: np.random.default_rng(seed)")
 

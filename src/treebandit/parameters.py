@@ -9,13 +9,14 @@ import sys
 import types
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from treebandit.errors import ParameterError
 
 _LARGEST = sys.float_info.max
+_Made = TypeVar("_Made")
 
 
 def check_number(
@@ -103,9 +104,17 @@ def check_fields(thing: Any) -> dict[str, Any]:
             raise ParameterError(
                 f"{type(thing).__name__}.{field} is {reprlib.repr(given)}; give {in_words(hint)}"
             )
+        if get_origin(hint) is Literal:
+            check_choice(field, value, get_args(hint))
         if value is not given:
             plain_numbers[field] = value
     return plain_numbers
+
+
+def shared_fields(kind: type[_Made], thing: Any, **others: Any) -> _Made:
+    """A dataclass made of those fields of `thing` that have the same names as its own, and of the others given."""
+    names = [field.name for field in dataclasses.fields(kind) if hasattr(thing, field.name)]  # type: ignore[arg-type]
+    return kind(**{name: getattr(thing, name) for name in names} | others)
 
 
 @cache

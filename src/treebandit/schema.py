@@ -121,6 +121,16 @@ def labels(state: Mapping[str, Any], name: str) -> NDArray[np.intp]:
     return found
 
 
+def columns_state(columns: Columns) -> dict[str, Any]:
+    """What the columns of a table are, as JSON values that `columns_in` reads."""
+    return {"categories": list(columns.categories), "names": list(columns.names)}
+
+
+def columns_in(state: Mapping[str, Any]) -> Columns:
+    """What `columns_state` described."""
+    return columns(value(state, "names"), value(state, "categories"))
+
+
 def columns(names: Any, categories: Any) -> Columns:
     """What the columns of a table are."""
     if not isinstance(categories, list | tuple) or not isinstance(names, list | tuple):

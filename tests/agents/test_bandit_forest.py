@@ -5,7 +5,7 @@ import pytest
 
 from treebandit import BanditForest, Candidates, Columns, check_agent
 from treebandit.agents.bandit_forest import _thresholds
-from treebandit.agents.elimination import EliminationForest
+from treebandit.agents.elimination import EliminationForest, Limits
 from treebandit.errors import ArmsError, NotFittedError, ParameterError
 
 ARMS = np.arange(3)
@@ -53,15 +53,8 @@ def slow_gain(bits, arms, rewards, plays):
 
 def test_variables_leave_when_their_gap_is_sure():
     random = np.random.default_rng(0)
-    forest = EliminationForest(
-        n_variables=4,
-        depths=np.array([2]),
-        epsilons=np.array([0.2]),
-        variable_share=1.0,
-        delta=0.05,
-        radius=1.0,
-        random=random,
-    )
+    limits = Limits(4, np.array([2]), np.array([0.2]), variable_share=1.0, delta=0.05, radius=1.0)
+    forest = EliminationForest(limits, random)
     forest.widen(3)
     bits, arms = random.random((4000, 4)) < 0.5, np.tile([1, 2], 2000)
     rewards = (random.random(4000) < np.where(bits[:, 2] == (arms == 1), 0.9, 0.1)).astype(float)
@@ -86,15 +79,8 @@ def test_variables_leave_when_their_gap_is_sure():
 
 def test_arms_leave_a_leaf_when_their_gap_is_sure():
     random = np.random.default_rng(0)
-    forest = EliminationForest(
-        n_variables=0,
-        depths=np.array([1]),
-        epsilons=np.array([0.0]),
-        variable_share=1.0,
-        delta=0.1,
-        radius=1.0,
-        random=random,
-    )
+    limits = Limits(0, np.array([1]), np.array([0.0]), variable_share=1.0, delta=0.1, radius=1.0)
+    forest = EliminationForest(limits, random)
     forest.widen(3)
     nothing = np.zeros(0, np.bool_)
     for n in range(1, 400):

@@ -10,14 +10,16 @@ from treebandit.errors import MissingExtraError, NotFittedError, ParameterError
 
 torch = pytest.importorskip("torch")
 
-from treebandit.models.network import GradientNetwork  # noqa: E402
+from treebandit.models.network import GradientNetwork, NetworkSettings  # noqa: E402
 
 SHAPES = [((3, 5, 1), None), ((3, 5, 1), 4), ((3, 6, 4, 1), None), ((2, 5, 4, 3, 1), 3)]
 
 
-def network(sizes, blocks, *, full=False, prior=0.5):
+def network(sizes, blocks, *, full=False, prior=0.5, **more):
     generator = torch.Generator().manual_seed(1)
-    return GradientNetwork(sizes, blocks=blocks, prior=prior, full=full, generator=generator)
+    matrix = "full" if full else "diagonal"
+    settings = NetworkSettings(hidden=sizes[1:-1], regularisation=prior, matrix=matrix, **more)
+    return GradientNetwork(sizes[0], settings, blocks=blocks, generator=generator)
 
 
 def drawn(sizes, blocks, n=7, seed=0):
@@ -87,7 +89,8 @@ def test_a_network_too_large_for_the_full_matrix_is_refused():
 
 
 def test_one_step_follows_the_gradient_of_the_squared_error():
-    net = network((3, 5, 1), 4)
+    settings = {"epochs": 1, "batch_size": 8, "dropout": 0.0, "learning_rate": 0.1, "optimiser": "sgd"}
+    net = network((3, 5, 1), 4, **settings)
     rows, arm_rows = drawn((3, 5, 1), 4, n=8)
     targets = np.arange(8, dtype=np.float32)
     before = net.vectors[0].clone().requires_grad_()
@@ -96,29 +99,28 @@ def test_one_step_follows_the_gradient_of_the_squared_error():
     )
     loss = (outputs - torch.from_numpy(targets)).square().mean() + 0.5 / 8 / 2 * before.square().sum()
     (expected,) = torch.autograd.grad(loss, before)
-    settings = {"epochs": 1, "batch_size": 8, "dropout": 0.0, "rate": 0.1, "early_stopping": False}
-    net.train(rows, arm_rows, targets, adam=False, **settings)
+    net.train(rows, arm_rows, targets)
     assert (before.detach() - net.vectors[0]).numpy() == pytest.approx(0.1 * expected.numpy(), abs=1e-5)
 
 
 def test_adam_is_torchs_adam():
-    net = network((2, 3, 1), None)
+    net = network((2, 3, 1), None, learning_rate=0.01)
     vector = net.vectors[0].clone().requires_grad_()
     optimiser = torch.optim.Adam([vector], lr=0.01)
     for gradient in torch.randn((5, len(vector)), generator=torch.Generator().manual_seed(0)):
         vector.grad = gradient
         optimiser.step()
-        net.step(gradient, 0.01, True)
+        net.step(gradient)
     assert net.vectors[0].numpy() == pytest.approx(vector.detach().numpy(), abs=1e-6)
 
 
 def test_training_fits_a_curve_and_stops_early_where_told():
     x = np.linspace(-2, 2, 400, dtype=np.float32)[:, None]
     y = np.abs(x[:, 0]) - 1.0
-    settings = {"batch_size": 32, "dropout": 0.0, "rate": 0.01, "adam": True}
-    long, short = network((1, 30, 1), None, prior=1e-3), network((1, 30, 1), None, prior=1e-3)
-    long.train(x, None, y, epochs=60, early_stopping=False, **settings)
-    short.train(x, None, y, epochs=60, early_stopping=True, **settings)
+    settings = {"prior": 1e-3, "batch_size": 32, "dropout": 0.0, "learning_rate": 0.01, "epochs": 60}
+    long, short = (network((1, 30, 1), None, early_stopping=early, **settings) for early in (False, True))
+    long.train(x, None, y)
+    short.train(x, None, y)
     assert np.mean((long.predict(x, None)[0] - y) ** 2) < 0.01
     assert short.steps < long.steps
 

@@ -344,7 +344,7 @@ def test_bad_arguments_are_named(kind, arguments):
 
 
 def test_bad_rules_are_named():
-    with pytest.raises(ParameterError, match="bonus='double'"):
+    with pytest.raises(ParameterError, match="bonus is 'double'; give one of printed, undivided"):
         TEUCB(bonus="double")
-    with pytest.raises(ParameterError, match="sampling='twice'"):
+    with pytest.raises(ParameterError, match="sampling is 'twice'; give one of candidates, leaves"):
         TETS(sampling="twice")

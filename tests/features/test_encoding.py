@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treebandit.core import Columns
-from treebandit.errors import ParameterError, ShapeError
-from treebandit.features.encoding import Encoder, OneHot, check_encoding
+from treebandit.errors import ShapeError
+from treebandit.features.encoding import Encoder, OneHot
 
 CONTEXTS = np.array([[0.5, 2.0], [np.nan, 0.0]], np.float32)
 COLUMNS = Columns((0, 3))
@@ -50,13 +50,6 @@ def test_state_restores_the_same_encoding(arm_encoding, categories, arms):
     np.testing.assert_array_equal(encoder(CONTEXTS, arms), again(CONTEXTS, arms))
 
 
-def test_unknown_names_are_refused():
-    with pytest.raises(ParameterError, match="arm_encoding is 'number'"):
-        check_encoding("number", "codes")
-    with pytest.raises(ParameterError, match="categories is 'dummy'"):
-        check_encoding("label", "dummy")
-
-
 def test_column_groups_are_the_one_hot_columns_of_each_category():
     one_hot = OneHot(Columns((0, 3, 0, 1, 2)))
     assert one_hot.column_groups == ((1, 4), (5, 6), (6, 8))
@@ -99,16 +92,6 @@ def test_one_hot_equals_the_slow_reference(categories, n, seed, fortran):
     np.testing.assert_array_equal(features, expected)
     assert not np.shares_memory(features, contexts)
     np.testing.assert_array_equal(contexts, given_contexts)
-    out = np.full_like(expected, 9)
-    assert OneHot(columns)(contexts, out=out) is out
-    np.testing.assert_array_equal(out, expected)
-
-
-def test_one_hot_names_its_columns():
-    encoder = OneHot(Columns((0, 2, 1), ("age", "city", "club")))
-    assert encoder.names == ("age", "city=0", "city=1", "club=0")
-    assert encoder.width == 4
-    assert OneHot(Columns((2, 0))).names == ("x0=0", "x0=1", "x1")
 
 
 def test_one_hot_refuses_wrong_shapes():
@@ -116,6 +99,3 @@ def test_one_hot_refuses_wrong_shapes():
     for wrong in (np.zeros((2, 3), np.float32), np.zeros(2, np.float32)):
         with pytest.raises(ShapeError, match=r"expected \(n, 2\)"):
             encoder(wrong)
-    for out in (np.zeros((2, 2), np.float32), np.zeros((2, 3))):
-        with pytest.raises(ShapeError, match=r"expected float32, \(2, 3\)"):
-            encoder(np.zeros((2, 2), np.float32), out=out)

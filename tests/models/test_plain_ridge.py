@@ -3,7 +3,7 @@ import pytest
 
 from treebandit.core import Candidates, Columns
 from treebandit.errors import InputError, SavedFileError
-from treebandit.features.plain_rows import plain_rows
+from treebandit.features.encoding import plain_rows
 from treebandit.models.plain_ridge import PlainRidge
 
 COLUMNS = Columns((0, 3, 0))

@@ -6,7 +6,7 @@ from models.ridge_reference import KINDS, MIXED, by_hand, mixed_rows, taught
 
 from treebandit import Candidates, Columns
 from treebandit.errors import InputError, SavedFileError
-from treebandit.models import ridge_growth
+from treebandit.models import ridge_store
 from treebandit.models.ridge import Ridge, SharedRidge
 
 
@@ -118,7 +118,7 @@ def test_memory_follows_the_rows_and_not_the_categories():
 
 
 def test_what_takes_too_much_memory_is_refused_before_anything_changes(monkeypatch):
-    monkeypatch.setattr(ridge_growth, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(ridge_store, "MOST_BYTES", 1 << 20)
     model, columns = Ridge(), Columns.numeric(100)
     contexts = np.random.default_rng(0).normal(size=(50, 100)).astype(np.float32)
     model.learn(Candidates(contexts[:1], np.zeros(1, np.intp), columns), np.ones(1))

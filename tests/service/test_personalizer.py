@@ -9,8 +9,8 @@ import pytest
 from service.served import Served
 
 from treebandit.errors import InputError
-from treebandit.service.durations import duration, seconds
 from treebandit.service.personalizer import merged
+from treebandit.service.personalizer_settings import duration, seconds
 
 PACKAGES = ["azure-cognitiveservices-personalizer==0.1.1", "azure-ai-personalizer==1.0.0b1"]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.agents.base import BaseAgent
-from treebandit.agents.elimination import EliminationForest
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.agents.elimination import EliminationForest, Limits
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import ArmsError, NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.history import History
@@ -100,13 +100,15 @@ class BanditForest(BaseAgent):
         return ScoreDraws(self._scores(candidates)[None])
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
-        arms = self._need_arms(chosen)
+        self._need_arms(chosen)
         random = copy_of(self._random)
         least, greatest = self._range
         seen = min(least, float(rewards.min())), max(greatest, float(rewards.max()))
         early, parts = self._early, (self._arms, self._variables, self.forest, self._least)
         if self.forest is not None and self._variables is not None:
-            parts = self._grown(self.forest.copy(), self._variables, chosen, arms, rewards, seen, random)
+            parts = self._grown(
+                self.forest.copy(), self._variables, chosen, rewards, seen, random, self._least
+            )
         else:
             early = self._early.appended(chosen, rewards)
             if len(early) >= self.bin_rows or all(chosen.columns.categories):
@@ -119,46 +121,39 @@ class BanditForest(BaseAgent):
 
         return commit
 
-    def _planted(
-        self, early: History, columns: Columns, seen: tuple[float, float], random: np.random.Generator
-    ) -> _Parts:
+    def _planted(self, early: History, columns: Columns, seen: tuple[float, float], random: Random) -> _Parts:
         """Variables fixed by the rows seen so far, and trees that have learned these rows."""
-        rows = early.rows(columns)
-        assert rows.arms is not None
         variables = _Variables.found(columns, early.contexts, self.n_bins)
-        forest = EliminationForest(
-            n_variables=len(variables),
-            depths=random.integers(self.min_depth, self.max_depth, self.n_trees, endpoint=True),
-            epsilons=random.uniform(self.min_epsilon, self.max_epsilon, self.n_trees),
-            variable_share=self.variable_share,
-            delta=self.delta,
-            radius=self.radius,
-            random=random,
-        )
+        depths = random.integers(self.min_depth, self.max_depth, self.n_trees, endpoint=True)
+        epsilons = random.uniform(self.min_epsilon, self.max_epsilon, self.n_trees)
+        forest = EliminationForest(self._limits(variables, depths, epsilons), random)
         zero = seen[0] if self.standardise else 0.0
-        return self._grown(forest, variables, rows, rows.arms, early.rewards, seen, random, least=zero)
+        return self._grown(forest, variables, early.rows(columns), early.rewards, seen, random, zero)
+
+    def _limits(self, variables: _Variables, depths: Indices, epsilons: Floats) -> Limits:
+        return Limits(len(variables), depths, epsilons, self.variable_share, self.delta, self.radius)
 
     def _grown(
         self,
         forest: EliminationForest,
         variables: _Variables,
         rows: Candidates,
-        arms: Indices,
         rewards: Floats,
         seen: tuple[float, float],
-        random: np.random.Generator,
-        *,
-        least: float | None = None,
+        random: Random,
+        least: float,
     ) -> _Parts:
         """The parts after `forest`, which nobody else uses, has learned these rows."""
-        least = self._least if least is None else least
-        unit = (seen[1] - seen[0] if self.standardise else 1.0) or 1.0
-        index = ArmIndex(self._arms.labels)
-        arm_rows = index.register(arms)
+        unit, index = self._unit(seen), ArmIndex(self._arms.labels)
+        arm_rows = index.register(self._need_arms(rows))
         forest.widen(len(index))
         for row, arm_row, reward in zip(variables(rows.contexts), arm_rows, rewards, strict=True):
             forest.learn(row, arm_row, float(reward) - least, random, unit=unit)
         return index, variables, forest, least
+
+    def _unit(self, seen: tuple[float, float]) -> float:
+        """The reward that counts as 1, where rewards lie in this range."""
+        return (seen[1] - seen[0] if self.standardise else 1.0) or 1.0
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         arms = self._need_arms(candidates)
@@ -170,8 +165,7 @@ class BanditForest(BaseAgent):
         arm_rows = self._arms.find(arms)
         rows = zip(self._variables(candidates.contexts), arm_rows, strict=True)
         mean, variance, count = np.array([self.forest.estimate(bits, arm_row) for bits, arm_row in rows]).T
-        unit = (self._range[1] - self._range[0] if self.standardise else 1.0) or 1.0
-        return Estimate(self._least + mean, variance * unit**2, count)
+        return Estimate(self._least + mean, variance * self._unit(self._range) ** 2, count)
 
     def _need_arms(self, candidates: Candidates) -> Indices:
         if candidates.arms is None:
@@ -201,15 +195,11 @@ class BanditForest(BaseAgent):
         if self._inputs.columns is None:
             raise SavedFileError("trees are saved without their columns")
         self._variables = _Variables.restored(schema.part(state, "variables"), len(self._inputs.columns))
-        self.forest = EliminationForest.restored(
-            schema.part(state, "forest"),
-            n_trees=self.n_trees,
-            n_variables=len(self._variables),
-            arms=len(self._arms),
-            variable_share=self.variable_share,
-            delta=self.delta,
-            radius=self.radius,
-        )
+        saved = schema.part(state, "forest")
+        depths = schema.array(saved, "depths", np.int64, (self.n_trees,), least=1)
+        epsilons = schema.array(saved, "epsilons", np.float64, (self.n_trees,), least=0.0)
+        limits = self._limits(self._variables, depths, epsilons)
+        self.forest = EliminationForest.restored(saved, limits, len(self._arms))
 
 
 class _Variables:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart
+from treebandit.agents.random_start import StartRule
 from treebandit.features.encoding import CategoryEncoding
-from treebandit.models.posterior_forest import PosteriorForestModel, PosteriorForestSettings
+from treebandit.models.posterior_forest import PosteriorForestModel
+from treebandit.parameters import shared_fields
 from treebandit.policies import Policy, Thompson
-from treebandit.policies.policy import check_exploration
 from treebandit.trees.bart import PosteriorSettings
 
 
@@ -46,12 +45,10 @@ class BartTS(ModelAgent):
     rebuild: str = "8 ln t"
     categories: CategoryEncoding = "one_hot"
     random_rounds: int = 10
-    random_start: Literal["per_arm", "rounds", "in_turn"] = "per_arm"
+    random_start: StartRule = "per_arm"
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, PosteriorForestModel, Policy]:
-        check_exploration(self.exploration)
-        posterior = PosteriorSettings(self.n_trees, self.draws, self.burn_in, self.warm_start)
-        settings = PosteriorForestSettings(posterior, self.rebuild, self.categories)
-        start = RandomStart(self.random_rounds, self.random_start)
-        return start, PosteriorForestModel(settings), Thompson(self.exploration)
+    def _parts(self) -> tuple[PosteriorForestModel, Policy]:
+        posterior = shared_fields(PosteriorSettings, self)
+        model = PosteriorForestModel(posterior, rebuild=self.rebuild, categories=self.categories)
+        return model, Thompson(self.exploration)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from treebandit.core import Candidates, Columns, Decision, Floats, Indices, Oracle
+from treebandit.core import Candidates, Columns, Decision, Floats, Oracle, Random
 from treebandit.errors import ArmsError, DecideOnlyError, InputError, ParameterError, ShapeError
 from treebandit.features.arm_index import plain_labels
 from treebandit.features.given import Given, copy_of, joined
@@ -45,7 +45,7 @@ class Settings:
         check_number("draws", self.draws, least=1, whole=True)
         check_number("floor", self.floor, least=0.0, most=1.0)
 
-    def choices(self, drawn: ScoreDraws, random: np.random.Generator) -> Choices:
+    def choices(self, drawn: ScoreDraws, random: Random) -> Choices:
         """The distribution over the choices, by what may be scored."""
         return choices(drawn, self.oracle, floor=float(self.floor), size=int(self.draws), random=random)
 
@@ -90,7 +90,7 @@ class Offer:
             for row, candidates in enumerate(offered)
         ]
 
-    def decided(self, distribution: Choices, drawn: ScoreDraws, random: np.random.Generator) -> Decision:
+    def decided(self, distribution: Choices, drawn: ScoreDraws, random: Random) -> Decision:
         """A decision drawn from the distribution."""
         rows, probability = distribution.draw(random)
         decision = Decision(
@@ -209,9 +209,7 @@ def _joined_candidates(parts: list[Candidates]) -> Candidates:
         raise InputError("decisions over different columns in one list; learn them apart")
     counts = zip(*(part.columns.categories for part in parts), strict=True)
     columns = Columns(tuple(max(each) for each in counts), parts[0].columns.names)
-    arms: list[Indices] = [part.arms for part in parts if part.arms is not None]
-    contexts = np.concatenate([part.contexts for part in parts])
-    return Candidates(contexts, np.concatenate(arms) if arms else None, columns)
+    return replace(Candidates.joined(parts), columns=columns)
 
 
 def refuse_learning(decide_only: bool) -> None:

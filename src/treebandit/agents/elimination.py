@@ -5,19 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
-from treebandit.core import Floats, Indices
+from treebandit.core import Floats, Indices, Random
 from treebandit.errors import SavedFileError
 
 Bits = NDArray[np.bool_]
 
 _NODE_ARRAYS = ("variable", "children", "parent", "depth", "tree", "stump", "plays", "totals", "left")
 _STUMP_ARRAYS = ("sums", "open")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """What trees are grown by: how many binary variables there are, depth and ε of each tree, (L,) each, and the rest
+    as in BanditForest.
+    """
+
+    n_variables: int
+    depths: Indices
+    epsilons: Floats
+    variable_share: float
+    delta: float
+    radius: float
 
 
 class EliminationForest:
@@ -29,35 +44,19 @@ class EliminationForest:
     Arms are columns; column 0 is that of every arm not seen yet: no plays, not eliminated.
     """
 
-    def __init__(
-        self,
-        *,
-        n_variables: int,
-        depths: Indices,
-        epsilons: Floats,
-        variable_share: float,
-        delta: float,
-        radius: float,
-        random: np.random.Generator,
-    ) -> None:
-        self._set_limits(n_variables, depths, epsilons, variable_share, delta, radius)
+    def __init__(self, limits: Limits, random: Random) -> None:
+        self.limits = limits
         self.nodes = 0
         self.variable = np.empty(0, np.intp)
         self.children = np.empty((0, 2), np.intp)
         self.parent, self.depth, self.tree, self.stump = np.empty((4, 0), np.intp)
         self.plays, self.totals = np.empty((2, 0, 1))
         self.left = np.empty((0, 1), np.bool_)
-        self.sums = np.empty((0, 1, n_variables))
-        self.open = np.empty((0, n_variables), np.bool_)
+        self.sums = np.empty((0, 1, limits.n_variables))
+        self.open = np.empty((0, limits.n_variables), np.bool_)
         self._free: list[int] = []
-        for tree in range(len(depths)):
+        for tree in range(len(limits.depths)):
             self._add(-1, tree, random)
-
-    def _set_limits(
-        self, variables: int, depths: Indices, epsilons: Floats, share: float, delta: float, radius: float
-    ) -> None:
-        self._n_variables, self._depths, self._epsilons = variables, depths, epsilons
-        self._share, self._delta, self._radius = share, delta, radius
 
     def copy(self) -> Self:
         """A forest that changes on its own from here on."""
@@ -71,14 +70,15 @@ class EliminationForest:
         """Make the arrays hold this many arms."""
         more = arms - self.plays.shape[1]
         if more > 0:
-            self.plays = np.pad(self.plays, ((0, 0), (0, more)))
-            self.totals = np.pad(self.totals, ((0, 0), (0, more)))
+            self.plays, self.totals = (
+                np.pad(each, ((0, 0), (0, more))) for each in (self.plays, self.totals)
+            )
             self.left = np.pad(self.left, ((0, 0), (0, more)), constant_values=True)
             self.sums = np.pad(self.sums, ((0, 0), (0, more), (0, 0)))
 
     def paths(self, bits: Bits) -> Indices:
         """The node that a context (m,) has come to in each tree, (L,)."""
-        nodes = np.arange(len(self._depths))
+        nodes = np.arange(len(self.limits.depths))
         while (split := self.variable[nodes] >= 0).any():
             inner = nodes[split]
             nodes[split] = self.children[inner, bits[self.variable[inner]].astype(np.intp)]
@@ -100,7 +100,7 @@ class EliminationForest:
         return np.bincount(picks, minlength=len(arm_rows)) / len(nodes)
 
     def learn(
-        self, bits: Bits, arm_row: np.intp, reward: float, random: np.random.Generator, *, unit: float = 1.0
+        self, bits: Bits, arm_row: np.intp, reward: float, random: Random, *, unit: float = 1.0
     ) -> None:
         """Take in one play of an arm: every tree learns it, whoever voted for it. Rewards lie in [0, unit]."""
         nodes = self.paths(bits)
@@ -118,8 +118,8 @@ class EliminationForest:
 
     def _radii(self, plays: Floats, hypotheses: float | Floats) -> Floats:
         """√(ln(4 · hypotheses · L · t² / δ) / 2t) after t plays, times `radius`."""
-        chances = 4.0 * hypotheses * len(self._depths) / self._delta
-        radii: Floats = self._radius * np.sqrt(np.log(chances * plays**2) / (2.0 * plays))
+        chances = 4.0 * hypotheses * len(self.limits.depths) / self.limits.delta
+        radii: Floats = self.limits.radius * np.sqrt(np.log(chances * plays**2) / (2.0 * plays))
         return radii
 
     def _eliminate_arms(self, nodes: Indices, unit: float) -> None:
@@ -130,7 +130,9 @@ class EliminationForest:
         means = np.where(left, self.totals[nodes, 1:] / plays, -np.inf)
         radii = self._radii(plays, plays.shape[1])
         best = means.argmax(axis=1)[:, None]
-        gaps = (np.take_along_axis(means, best, 1) - means) / unit + self._epsilons[self.tree[nodes]][:, None]
+        gaps = (np.take_along_axis(means, best, 1) - means) / unit + self.limits.epsilons[self.tree[nodes]][
+            :, None
+        ]
         left &= gaps < radii + np.take_along_axis(radii, best, 1)
         np.put_along_axis(left, best, True, 1)
         self.left[nodes, 1:] = left
@@ -147,20 +149,20 @@ class EliminationForest:
         ones = self.sums[stumps, 1:] / plays[:, :, None]
         zeros = (self.totals[nodes, 1:] / plays)[:, :, None] - ones
         arms = plays.shape[1]
-        radii = self._radii(plays, arms * self._n_variables * self._depths[trees][:, None])
+        radii = self._radii(plays, arms * self.limits.n_variables * self.limits.depths[trees][:, None])
         gain = (ones.max(axis=1) + zeros.max(axis=1)) / unit
         radius = np.take_along_axis(radii, ones.argmax(axis=1), 1)
         radius += np.take_along_axis(radii, zeros.argmax(axis=1), 1)
         still = self.open[stumps]
         best = np.where(still, gain, -np.inf).argmax(axis=1)[:, None]
-        gaps = np.take_along_axis(gain, best, 1) - gain + self._epsilons[trees][:, None]
+        gaps = np.take_along_axis(gain, best, 1) - gain + self.limits.epsilons[trees][:, None]
         still &= gaps < radius + np.take_along_axis(radius, best, 1)
         np.put_along_axis(still, best, True, 1)
         self.open[stumps] = still
         decided: Indices = nodes[still.sum(axis=1) == 1]
         return decided
 
-    def _split(self, node: np.intp, random: np.random.Generator) -> None:
+    def _split(self, node: np.intp, random: Random) -> None:
         stump = int(self.stump[node])
         self.variable[node] = self.open[stump].argmax()
         self.stump[node] = -1
@@ -168,7 +170,7 @@ class EliminationForest:
         first, second = (self._add(int(node), int(self.tree[node]), random) for _ in range(2))
         self.children[node] = first, second
 
-    def _add(self, parent: int, tree: int, random: np.random.Generator) -> int:
+    def _add(self, parent: int, tree: int, random: Random) -> int:
         """A new node below `parent`: open with a draw of the variables not used above it, or a leaf."""
         node = self.nodes
         if node == len(self.variable):
@@ -179,26 +181,28 @@ class EliminationForest:
         self.depth[node] = 0 if parent < 0 else self.depth[parent] + 1
         self.plays[node], self.totals[node], self.left[node] = 0.0, 0.0, True
         unused = self._unused(parent)
-        at_end = self.depth[node] >= self._depths[tree] or not len(unused)
+        at_end = self.depth[node] >= self.limits.depths[tree] or not len(unused)
         self.stump[node] = -1 if at_end else self._new_stump(unused, random)
         return node
 
     def _unused(self, node: int) -> Indices:
         """The variables that no split from this node up to the root uses."""
-        unused = np.ones(self._n_variables, np.bool_)
+        unused = np.ones(self.limits.n_variables, np.bool_)
         while node >= 0:
             unused[self.variable[node]] = False
             node = int(self.parent[node])
         return np.flatnonzero(unused)
 
-    def _new_stump(self, unused: Indices, random: np.random.Generator) -> int:
+    def _new_stump(self, unused: Indices, random: Random) -> int:
         if not self._free:
             taken = len(self.open)
             for name in _STUMP_ARRAYS:
                 self._grow(name)
             self._free = list(range(len(self.open) - 1, taken - 1, -1))
         stump = self._free.pop()
-        drawn = random.choice(unused, max(1, math.ceil(self._share * len(unused))), replace=False)
+        drawn = random.choice(
+            unused, max(1, math.ceil(self.limits.variable_share * len(unused))), replace=False
+        )
         self.sums[stump], self.open[stump] = 0.0, False
         self.open[stump, drawn] = True
         return stump
@@ -224,45 +228,26 @@ class EliminationForest:
     def state(self) -> dict[str, Any]:
         """All that is needed to go on elsewhere."""
         arrays = {name: getattr(self, name) for name in (*_NODE_ARRAYS, *_STUMP_ARRAYS)}
-        trees = {"depths": self._depths, "epsilons": self._epsilons}
+        trees = {"depths": self.limits.depths, "epsilons": self.limits.epsilons}
         return {**arrays, **trees, "nodes": self.nodes, "free": self._free}
 
     @classmethod
-    def restored(
-        cls,
-        state: Mapping[str, Any],
-        *,
-        n_trees: int,
-        n_variables: int,
-        arms: int,
-        variable_share: float,
-        delta: float,
-        radius: float,
-    ) -> Self:
+    def restored(cls, state: Mapping[str, Any], limits: Limits, arms: int) -> Self:
         """The forest that `state` described, if its parts fit each other: every walk has to end."""
         forest = cls.__new__(cls)
-        depths = schema.array(state, "depths", np.int64, (n_trees,), least=1)
-        epsilons = schema.array(state, "epsilons", np.float64, (n_trees,), least=0.0)
-        forest._set_limits(n_variables, depths, epsilons, variable_share, delta, radius)
+        forest.limits, n_trees, n_variables = limits, len(limits.depths), limits.n_variables
         capacity = len(schema.array(state, "variable", np.intp, (None,)))
         forest.nodes = n = schema.whole(state, "nodes", least=n_trees, most=capacity)
         forest.open = schema.array(state, "open", np.bool_, (None, n_variables))
         stumps = len(forest.open)
         forest.sums = schema.array(state, "sums", np.float64, (stumps, arms, n_variables))
-        for name in ("plays", "totals"):
-            least = 0.0 if name == "plays" else None
-            setattr(forest, name, schema.array(state, name, np.float64, (capacity, arms), least=least))
+        forest.plays = schema.array(state, "plays", np.float64, (capacity, arms), least=0.0)
+        forest.totals = schema.array(state, "totals", np.float64, (capacity, arms))
         forest.left = schema.array(state, "left", np.bool_, (capacity, arms))
-        most = {
-            "variable": n_variables - 1,
-            "parent": n - 1,
-            "depth": n,
-            "tree": n_trees - 1,
-            "stump": stumps - 1,
-        }
-        for name, last in most.items():
+        most = {"variable": n_variables, "parent": n, "depth": n + 1, "tree": n_trees, "stump": stumps}
+        for name, count in most.items():
             values = schema.array(state, name, np.intp, (capacity,))
-            schema.array({name: values[:n]}, name, np.intp, (n,), least=-1, most=last)
+            schema.array({name: values[:n]}, name, np.intp, (n,), least=-1, most=count - 1)
             setattr(forest, name, values)
         forest.children = schema.array(state, "children", np.intp, (capacity, 2))
         forest._free = [int(stump) for stump in schema.items(state, "free", most=stumps)]
@@ -271,7 +256,7 @@ class EliminationForest:
 
     def _check_walks(self) -> None:
         """Raise where a node is not below its parent, or two open nodes share a stump."""
-        n, trees = self.nodes, len(self._depths)
+        n, trees = self.nodes, len(self.limits.depths)
         node, parent, tree = np.arange(n), self.parent[:n], self.tree[:n]
         inner = node[self.variable[:n] >= 0]
         children = self.children[inner]

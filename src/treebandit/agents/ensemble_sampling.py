@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart
 from treebandit.models.ensemble import EnsembleModel, EnsembleSettings
-from treebandit.parameters import check_flag, check_number
+from treebandit.parameters import check_number, shared_fields
 from treebandit.policies import Policy, Thompson
 from treebandit.policies.policy import check_exploration
 
@@ -36,13 +35,9 @@ class EnsembleSampling(ModelAgent):
     standardise: bool = True
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, EnsembleModel, Policy]:
+    def _parts(self) -> tuple[EnsembleModel, Policy]:
         check_number("members", self.members, least=1, most=10_000, whole=True)
         check_number("ridge", self.ridge, least=1e-8)
         check_exploration(self.exploration)
-        check_flag("standardise", self.standardise)
-        settings = EnsembleSettings(
-            self.members, self.exploration, self.ridge, self.rebuild, self.standardise
-        )
-        model = EnsembleModel(settings, int(self._random.integers(2**62)))
-        return RandomStart(0, "rounds"), model, Thompson(1.0)
+        model = EnsembleModel(shared_fields(EnsembleSettings, self), int(self._random.integers(2**62)))
+        return model, Thompson(1.0)

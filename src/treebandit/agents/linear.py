@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart
 from treebandit.errors import ParameterError
-from treebandit.features.plain_rows import ROW_FORMS, RowForm
+from treebandit.features.encoding import RowForm
 from treebandit.models.forgetting import Forgetting
 from treebandit.models.memory import MemoryRule, check_memory
 from treebandit.models.model import RewardModel
 from treebandit.models.plain_ridge import PlainRidge
 from treebandit.models.ridge import Ridge, SharedRidge
-from treebandit.parameters import check_choice, check_flag, check_number
+from treebandit.parameters import check_number
 from treebandit.policies import UCB, Policy, Thompson
 
 _SMALLEST_RIDGE = 1e-8
@@ -36,6 +36,8 @@ class _LinearAgent(ModelAgent):
         before a change are dropped when predictions have become worse. All but 'all' keep the rows.
     """
 
+    _policy: ClassVar[type[UCB] | type[Thompson]]
+
     exploration: float = 0.5
     ridge: float = 1.0
     shared: bool = False
@@ -44,16 +46,13 @@ class _LinearAgent(ModelAgent):
     memory: MemoryRule = "all"
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, RewardModel, Policy]:
+    def _parts(self) -> tuple[RewardModel, Policy]:
         check_number("ridge", self.ridge, least=_SMALLEST_RIDGE)
-        check_flag("shared", self.shared)
-        check_flag("standardise", self.standardise)
         check_memory(self.memory)
         model = self._model() if self.memory == "all" else Forgetting(self._model, self.memory)
-        return RandomStart(0, "rounds"), model, self._exploring()
+        return model, self._policy(self.exploration)
 
     def _model(self) -> Ridge | SharedRidge | PlainRidge:
-        check_choice("features", self.features, ROW_FORMS)
         if self.features == "scaled":
             kind = SharedRidge if self.shared else Ridge
             return kind(self.ridge, standardise=self.standardise)
@@ -64,9 +63,6 @@ class _LinearAgent(ModelAgent):
                 "columns stay the same: give shared=False, standardise=False and new_columns=False"
             )
         return PlainRidge(self.ridge, unit=self.features == "unit")
-
-    def _exploring(self) -> Policy:
-        raise NotImplementedError
 
 
 @dataclass(eq=False)
@@ -80,8 +76,7 @@ class LinUCB(_LinearAgent):
     True
     """
 
-    def _exploring(self) -> Policy:
-        return UCB(self.exploration)
+    _policy = UCB
 
 
 @dataclass(eq=False)
@@ -94,7 +89,5 @@ class LinTS(_LinearAgent):
     >>> agent.learn(decision, 1.0)
     """
 
+    _policy = Thompson
     exploration: float = 0.25
-
-    def _exploring(self) -> Policy:
-        return Thompson(self.exploration)

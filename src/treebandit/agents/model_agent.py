@@ -10,7 +10,7 @@ from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.deciding import Offer
 from treebandit.agents.explaining import Explanation, explained
-from treebandit.agents.random_start import RandomStart
+from treebandit.agents.random_start import RandomStart, StartRule
 from treebandit.core import Candidates, Estimate, Floats, Indices, optional
 from treebandit.errors import NotFittedError
 from treebandit.models.model import Commit, RewardModel
@@ -24,19 +24,24 @@ _ONE_ARM = np.zeros(1, np.intp)
 
 
 class ModelAgent(BaseAgent):
-    """Start rule + reward model + policy; a subclass names them in `_parts`.
+    """Start rule + reward model + policy; a subclass names the last two in `_parts`.
 
     During the start, and as long as the model has learned too little, choices are random.
     """
 
+    #: Fields of the subclasses that begin at random.
+    random_rounds: int = 0
+    random_start: StartRule = "rounds"
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._start, self.model, self.policy = self._parts()
+        self._start = RandomStart(self.random_rounds, self.random_start)
+        self.model, self.policy = self._parts()
         #: The arms that the random start is for: those learned before the first decision, or offered in it.
         self._start_arms: Indices = _NO_ARMS
 
-    def _parts(self) -> tuple[RandomStart, RewardModel, Policy]:
-        """The parts that the fields describe; a ParameterError where they cannot be made."""
+    def _parts(self) -> tuple[RewardModel, Policy]:
+        """The model and the policy that the fields describe; a ParameterError where they cannot be made."""
         raise NotImplementedError
 
     @property

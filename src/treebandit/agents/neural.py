@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart
-from treebandit.errors import ParameterError
-from treebandit.features.plain_rows import RowForm
-from treebandit.models.neural_model import NetworkSettings, NeuralModel
+from treebandit.models.network import NetworkSettings
+from treebandit.models.neural_model import NeuralModel
+from treebandit.parameters import shared_fields
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.policies.policy import check_exploration
 
@@ -36,6 +35,8 @@ class _NeuralAgent(ModelAgent):
         are, each row divided by its length, as in the code of Zhang et al. (2021).
     """
 
+    _policy: ClassVar[type[UCB] | type[Thompson]]
+
     exploration: float = 1e-3
     regularisation: float = 1e-3
     hidden: Sequence[int] = (100,)
@@ -49,36 +50,15 @@ class _NeuralAgent(ModelAgent):
     early_stopping: bool = False
     matrix: Literal["diagonal", "full"] = "diagonal"
     standardise: bool = True
-    features: RowForm = "scaled"
+    features: Literal["scaled", "unit"] = "scaled"
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, NeuralModel, Policy]:
-        if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence):
-            raise ParameterError(
-                f"hidden={self.hidden!r}; give the units of each hidden layer, such as (100,)"
-            )
+    def _parts(self) -> tuple[NeuralModel, Policy]:
         self.hidden = tuple(self.hidden)
-        settings = NetworkSettings(
-            regularisation=self.regularisation,
-            hidden=self.hidden,
-            dropout=self.dropout,
-            arm_encoding=self.arm_encoding,
-            rebuild=self.rebuild,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            optimiser=self.optimiser,
-            early_stopping=self.early_stopping,
-            matrix=self.matrix,
-            standardise=self.standardise,
-            features=self.features,
-        )
+        settings = shared_fields(NetworkSettings, self)
         check_exploration(self.exploration)
         model = NeuralModel(settings, int(self._random.integers(2**62)))
-        return RandomStart(0, "rounds"), model, self._exploring(math.sqrt(self.exploration))
-
-    def _exploring(self, scale: float) -> Policy:
-        raise NotImplementedError
+        return model, self._policy(math.sqrt(self.exploration))
 
     @property
     def note(self) -> str:
@@ -96,8 +76,7 @@ class NeuralUCB(_NeuralAgent):
     >>> agent.learn(decision, 1.0)
     """
 
-    def _exploring(self, scale: float) -> Policy:
-        return UCB(scale)
+    _policy = UCB
 
 
 @dataclass(eq=False)
@@ -110,5 +89,4 @@ class NeuralTS(_NeuralAgent):
     >>> agent.learn(decision, 1.0)
     """
 
-    def _exploring(self, scale: float) -> Policy:
-        return Thompson(scale, joint=False)
+    _policy = Thompson

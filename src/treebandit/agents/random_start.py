@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from treebandit.core import Candidates, Floats, Indices
-from treebandit.parameters import check_choice, check_number
+from treebandit.core import Candidates, Floats, Indices, Random
+from treebandit.parameters import check_number
 from treebandit.policies.floor import ScoreDraws
 
 StartRule = Literal["per_arm", "rounds", "in_turn"]
@@ -26,19 +26,18 @@ class RandomStart:
     rule: StartRule
 
     def __post_init__(self) -> None:
-        check_choice("random_start", self.rule, get_args(StartRule))
         check_number("random_rounds", self.rounds, least=0, whole=True)
 
     def length(self, arms: int) -> int:
         """T_I for this many arms: rounds before the model decides."""
         return self.rounds if self.rule == "rounds" else self.rounds * arms
 
-    def scores(self, candidates: Candidates, t: int, random: np.random.Generator) -> Floats:
+    def scores(self, candidates: Candidates, t: int, random: Random) -> Floats:
         """Any choice as likely as its rivals, or the arm whose turn it is: (n,)."""
         scores = random.random(len(candidates))
         return scores - _turns(candidates, t) if self.rule == "in_turn" else scores
 
-    def draws(self, candidates: Candidates, t: int, random: np.random.Generator, size: int) -> ScoreDraws:
+    def draws(self, candidates: Candidates, t: int, random: Random, size: int) -> ScoreDraws:
         """What `scores` may give."""
         if self.rule != "in_turn":
             return ScoreDraws.random(len(candidates))

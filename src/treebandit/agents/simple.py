@@ -159,11 +159,21 @@ class _IndexAgent(BaseAgent):
 
 
 @dataclass(eq=False)
-class UCB1(_IndexAgent):
-    """UCB1 (Auer et al. 2002): x̄ + √(2 ln n / n_j) after n plays, n_j of them of arm j.
+class _UnitIndexAgent(_IndexAgent):
+    """An index that is made for rewards in [0, 1].
 
-    standardise: rewards are shares of the range seen so far, since the rule is made for rewards in [0, 1]; False, they
-        are taken as they are.
+    standardise: rewards are shares of the range seen so far; False, they are taken as they are.
+    """
+
+    standardise: bool = True
+
+    def _new_model(self) -> ArmMeans:
+        return ArmMeans(unit_range=self.standardise)
+
+
+@dataclass(eq=False)
+class UCB1(_UnitIndexAgent):
+    """UCB1 (Auer et al. 2002): x̄ + √(2 ln n / n_j) after n plays, n_j of them of arm j, for rewards in [0, 1].
 
     >>> from treebandit import UCB1
     >>> agent = UCB1(seed=0)
@@ -172,21 +182,14 @@ class UCB1(_IndexAgent):
     [0.5, 1.0]
     """
 
-    standardise: bool = True
-
-    def _new_model(self) -> ArmMeans:
-        return ArmMeans(unit_range=self.standardise)
-
     def _index(self, seen: ArmStatistics) -> Floats:
         index: Floats = seen.means + np.sqrt(2.0 * math.log(max(seen.plays, 1.0)) / seen.counts)
         return np.where(seen.counts > 0, index, np.nan)
 
 
 @dataclass(eq=False)
-class UCB1Tuned(_IndexAgent):
-    """UCB1-Tuned (Auer et al. 2002): x̄ + √(ln n / n_j · min(1/4, s² + √(2 ln n / n_j))).
-
-    standardise: rewards are shares of the range seen so far, as in UCB1; False, they are taken as they are.
+class UCB1Tuned(_UnitIndexAgent):
+    """UCB1-Tuned (Auer et al. 2002): x̄ + √(ln n / n_j · min(1/4, s² + √(2 ln n / n_j))), for rewards in [0, 1].
 
     >>> from treebandit import UCB1Tuned
     >>> agent = UCB1Tuned(seed=0)
@@ -194,11 +197,6 @@ class UCB1Tuned(_IndexAgent):
     >>> agent.estimate(None, arms=["a", "b"]).mean.tolist()
     [0.5, 1.0]
     """
-
-    standardise: bool = True
-
-    def _new_model(self) -> ArmMeans:
-        return ArmMeans(unit_range=self.standardise)
 
     def _index(self, seen: ArmStatistics) -> Floats:
         share = math.log(max(seen.plays, 1.0)) / seen.counts

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart
+from treebandit.agents.random_start import StartRule
 from treebandit.features.encoding import CategoryEncoding
 from treebandit.models.bootstrap import BootstrapModel, BootstrapSettings
+from treebandit.parameters import shared_fields
 from treebandit.policies import Policy, Thompson
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.sklearn_trees import DecisionTreeTrees
@@ -49,25 +50,15 @@ class TreeBootstrap(ModelAgent):
     replicates: int = 10
     rebuild: str = "8 ln t"
     random_rounds: int = 10
-    random_start: Literal["per_arm", "rounds", "in_turn"] = "per_arm"
+    random_start: StartRule = "per_arm"
     optimistic_reward: float | None = None
     constant_rewards: Literal["drawn", "trusted"] = "drawn"
     categories: CategoryEncoding = "codes"
     standardise: bool = True
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, BootstrapModel, Policy]:
-        settings = BootstrapSettings(
-            trees=self.trees,
-            mode=self.mode,
-            replicates=self.replicates,
-            rebuild=self.rebuild,
-            optimistic_reward=self.optimistic_reward,
-            constant_rewards=self.constant_rewards,
-            categories=self.categories,
-            standardise=self.standardise,
-        )
-        return RandomStart(self.random_rounds, self.random_start), BootstrapModel(settings), Thompson(1.0)
+    def _parts(self) -> tuple[BootstrapModel, Policy]:
+        return BootstrapModel(shared_fields(BootstrapSettings, self)), Thompson(1.0)
 
     @property
     def note(self) -> str:

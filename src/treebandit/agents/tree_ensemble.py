@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from treebandit.agents.model_agent import ModelAgent
-from treebandit.agents.random_start import RandomStart, StartRule
+from treebandit.agents.random_start import StartRule
 from treebandit.core import Candidates, Indices
-from treebandit.errors import ParameterError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding
 from treebandit.models.memory import MemoryRule
 from treebandit.models.tree_model import TreeModel
-from treebandit.models.tree_settings import StatisticsFrom, TreeSettings
+from treebandit.models.tree_settings import TreeSettings
+from treebandit.parameters import shared_fields
 from treebandit.policies import UCB, Policy, Thompson
 from treebandit.trees.forest import TreeLearner
-from treebandit.trees.leaf_statistics import LeafOutput, VarianceKind
+from treebandit.trees.leaf_statistics import LeafOutput, StatisticsFrom, VarianceKind
 from treebandit.trees.xgboost_trees import XGBoostTrees
 
 
@@ -64,22 +64,8 @@ class _TreeEnsembleAgent(ModelAgent):
     background: bool = False
     seed: int | None = None
 
-    def _parts(self) -> tuple[RandomStart, TreeModel, Policy]:
-        settings = TreeSettings(
-            trees=self.trees,
-            rebuild=self.rebuild,
-            arm_encoding=self.arm_encoding,
-            categories=self.categories,
-            leaf_output=self.leaf_output,
-            statistics=self.statistics,
-            held_out_share=self.held_out_share,
-            prior_rows=self.prior_rows,
-            variance=self.variance,
-            standardise=self.standardise,
-            memory=self.memory,
-            background=self.background,
-        )
-        return RandomStart(self.random_rounds, self.random_start), TreeModel(settings), self._exploring()
+    def _parts(self) -> tuple[TreeModel, Policy]:
+        return TreeModel(shared_fields(TreeSettings, self)), self._exploring()
 
     def _exploring(self) -> Policy:
         raise NotImplementedError
@@ -108,8 +94,6 @@ class TEUCB(_TreeEnsembleAgent):
     bonus: Literal["printed", "undivided"] = "printed"
 
     def _exploring(self) -> Policy:
-        if self.bonus not in ("printed", "undivided"):
-            raise ParameterError(f"bonus={self.bonus!r}; choose 'printed' or 'undivided'")
         return UCB(self.exploration, growing=True, divided=self.bonus == "printed")
 
 
@@ -131,6 +115,4 @@ class TETS(_TreeEnsembleAgent):
     sampling: Literal["candidates", "leaves"] = "candidates"
 
     def _exploring(self) -> Policy:
-        if self.sampling not in ("candidates", "leaves"):
-            raise ParameterError(f"sampling={self.sampling!r}; choose 'candidates' or 'leaves'")
         return Thompson(self.exploration, joint=self.sampling == "leaves")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from treebandit.core import Columns, Floats, Indices
+from treebandit.core import Columns, Floats, Indices, Random
 from treebandit.datasets.labelled import LabelledTable
 
 _SEED = 7
 
 
-def letters(random: np.random.Generator) -> LabelledTable:
+def letters(random: Random) -> LabelledTable:
     """26 classes of two clusters each, in 16 columns of whole numbers from 0 to 15; 10,000 rows."""
     centres = random.uniform(2, 13, (26, 2, 16))
     labels = random.integers(0, 26, 10_000)
@@ -20,7 +20,7 @@ def letters(random: np.random.Generator) -> LabelledTable:
     return _table(np.round(points).clip(0, 15), labels, 26)
 
 
-def sparse(random: np.random.Generator) -> LabelledTable:
+def sparse(random: Random) -> LabelledTable:
     """4 classes of two clusters each that 5 of 50 columns tell apart, one label in 20 drawn anew; 10,000 rows."""
     n = 10_000
     corners = random.permutation(32)[:8].reshape(4, 2)
@@ -33,7 +33,7 @@ def sparse(random: np.random.Generator) -> LabelledTable:
     return _table(points[:, random.permutation(50)], labels, 4)
 
 
-def mixed(random: np.random.Generator) -> LabelledTable:
+def mixed(random: Random) -> LabelledTable:
     """5 classes from 4 columns of categories and 6 of numbers, a tenth of these missing, by a softmax; 6,000 rows."""
     n, counts = 6_000, (5, 12, 30, 3)
     codes = random.integers(0, counts, (n, 4))

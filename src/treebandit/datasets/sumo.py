@@ -22,6 +22,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from treebandit.core import Random
 from treebandit.datasets.roads import refuse_existing, strongly_connected, write_roads
 from treebandit.errors import MissingExtraError, ParameterError, RoadsError
 from treebandit.parameters import check_number
@@ -124,7 +125,7 @@ def _traversals(vehicle: ElementTree.Element) -> list[Traversal]:
 class _Sample:
     """At most `per_hour` traversals per edge and hour, all seen equally likely to be kept (a reservoir)."""
 
-    def __init__(self, edges: Sequence[str], per_hour: int, random: np.random.Generator) -> None:
+    def __init__(self, edges: Sequence[str], per_hour: int, random: Random) -> None:
         self._number = {edge: i for i, edge in enumerate(edges)}
         self._per_hour, self._random = per_hour, random
         #: Of each edge, hour and whether they are at an end of a trip: traversals kept, and how many were seen.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.core import Candidates, Columns, Features, Floats, Indices, Oracle, Outcome, Round
+from treebandit.core import Candidates, Columns, Features, Floats, Indices, Oracle, Outcome, Random, Round
 from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.errors import ChoiceError, InputError, ParameterError, ShapeError
 from treebandit.oracles import TopK, best_arm
@@ -27,7 +27,7 @@ LARGEST = 1e12
 class _KnownTruth(OneRoundAtATime):
     """What both problems share: one round at a time, rewards drawn around known means."""
 
-    def _begin(self, *, rewards: str, noise: float, seed: int | None) -> np.random.Generator:
+    def _begin(self, *, rewards: str, noise: float, seed: int | None) -> Random:
         check_choice("rewards", rewards, REWARDS)
         check_number("noise", noise, least=0, most=LARGEST)
         check_seed(seed)

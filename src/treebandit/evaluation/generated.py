@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from treebandit.core import Floats
+from treebandit.core import Floats, Random
 from treebandit.evaluation.log import DecisionLog
 from treebandit.parameters import check_choice, check_number, check_seed
 
@@ -83,7 +83,7 @@ def shop_value(policy: Any) -> float:
     return float((chances * rewards).sum(axis=1).mean())
 
 
-def _visitors(n: int, random: np.random.Generator) -> tuple[Any, Any, Any]:
+def _visitors(n: int, random: Random) -> tuple[Any, Any, Any]:
     return random.integers(8, 20, n), random.integers(18, 80, n), random.integers(0, len(_CITIES), n)
 
 

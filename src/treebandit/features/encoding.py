@@ -1,29 +1,25 @@
-"""How an arm enters its features, and how categories do: as labels and codes, or one-hot."""
+"""How an arm enters its features, and how categories do: as labels and codes, or one-hot; and rows as they are."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
-from treebandit.core import Columns, Features, Indices
+from treebandit.core import Columns, Features, Floats, Indices
 from treebandit.errors import ShapeError
-from treebandit.parameters import check_choice
 
 ArmEncoding = Literal["auto", "label", "one_hot", "none"]
 CategoryEncoding = Literal["codes", "one_hot"]
 #: Features [start, stop) that are the one-hot columns of one category, for each such category.
 ColumnGroups = tuple[tuple[int, int], ...]
+#: 'scaled': numbers standardised, categories one-hot; 'raw': as they are, categories as codes; 'unit': 'raw', each row
+#: divided by its Euclidean length.
+RowForm = Literal["scaled", "raw", "unit"]
 #: Of each one-hot column: its source column, its code, and whether it has a code at all.
 OneHotLayout = tuple[Indices, Features, NDArray[np.bool_]]
-
-
-def check_encoding(arm_encoding: str, categories: str) -> None:
-    """Raise a ParameterError where a name is not known."""
-    check_choice("arm_encoding", arm_encoding, get_args(ArmEncoding))
-    check_choice("categories", categories, get_args(CategoryEncoding))
 
 
 class OneHot:
@@ -48,27 +44,18 @@ class OneHot:
         self.column_groups: ColumnGroups = tuple(
             group for group, count in zip(ends, columns.categories, strict=True) if count
         )
-        names = columns.names or tuple(f"x{place}" for place in range(len(columns)))
-        self.names = tuple(
-            f"{names[place]}={code:.0f}" if coded else names[place]
-            for place, code, coded in zip(self._source, self._codes, self._coded, strict=True)
-        )
 
     @property
     def numbers(self) -> NDArray[np.bool_]:
         """(width,), which columns are numbers."""
         return ~self._coded
 
-    def __call__(self, contexts: Features, *, out: Features | None = None) -> Features:
-        """The (n, width) features of (n, d) contexts, in `out` if given."""
+    def __call__(self, contexts: Features) -> Features:
+        """The (n, width) features of (n, d) contexts."""
         if contexts.ndim != 2 or contexts.shape[1] != self._given:
             raise ShapeError(f"contexts of shape {contexts.shape}; expected (n, {self._given})")
-        if out is not None and (out.shape != (len(contexts), self.width) or out.dtype != np.float32):
-            raise ShapeError(
-                f"out is {out.dtype} of shape {out.shape}; expected float32, {(len(contexts), self.width)}"
-            )
         # mode="raise" would go through a buffer; the indices are known to fit.
-        features: Features = contexts.take(self._source, axis=1, out=out, mode="clip")
+        features: Features = contexts.take(self._source, axis=1, mode="clip")
         if self._any_coded:
             np.copyto(features, features == self._codes, where=self._coded)
         return features
@@ -134,18 +121,26 @@ class Encoder:
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
-        return {
-            "categories": list(self.columns.categories),
-            "names": list(self.columns.names),
-            "labels": self._label,
-            "known": self.known,
-        }
+        return {**schema.columns_state(self.columns), "labels": self._label, "known": self.known}
 
     @classmethod
     def restored(cls, state: dict[str, Any], *, categories: CategoryEncoding) -> Encoder:
         """The encoder that `state` described."""
-        columns = schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
+        columns = schema.columns_in(state)
         if schema.value(state, "known") is not None:
             return cls(columns, schema.labels(state, "known"), arm_encoding="one_hot", categories=categories)
         arms = np.zeros(1, np.intp) if schema.flag(state, "labels") else None
         return cls(columns, arms, arm_encoding="label", categories=categories)
+
+
+def plain_rows(contexts: Features, *, unit: bool) -> Floats:
+    """(n, d) contexts as they are, as 64-bit numbers, each row divided by its length where `unit`.
+
+    So did the first neural bandits take them; a missing value is -1, as in the code of Zhang et al. (2021). A row of
+    length 0 stays as it is.
+    """
+    rows = np.where(np.isnan(contexts), -1.0, contexts).astype(np.float64)
+    if unit:
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows /= np.where(lengths > 0.0, lengths, 1.0)
+    return rows

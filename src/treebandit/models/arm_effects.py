@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Floats, Indices
+from treebandit.core import Floats, Indices, Random
 from treebandit.errors import SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.model import Commit
@@ -63,9 +63,7 @@ class ArmEffects:
         units = self._units(predicted)
         return units * mean, units**2 * variance
 
-    def sample(
-        self, arms: Indices, predicted: Floats, draws: int, random: np.random.Generator, *, scale: float
-    ) -> Floats:
+    def sample(self, arms: Indices, predicted: Floats, draws: int, random: Random, *, scale: float) -> Floats:
         """Joint draws of the effects, (draws, n): rows of one arm share its draw."""
         mean, variance = self._posterior(arms)
         labels, place = np.unique(arms, return_inverse=True)
@@ -100,13 +98,8 @@ class ArmEffects:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays."""
-        return {
-            "arms": self._arms.labels,
-            "unit": self.unit,
-            "variances": self.variances,
-            "sums": self.sums,
-            "first": self.first,
-        }
+        arrays = {"unit": self.unit, "variances": self.variances, "sums": self.sums, "first": self.first}
+        return {"arms": self._arms.labels, **arrays}
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Self:

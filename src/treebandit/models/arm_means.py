@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.core import Candidates, Estimate, Floats, Indices, Random
 from treebandit.errors import ArmsError, NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.models.model import Commit
@@ -40,7 +40,7 @@ class ArmMeans:
         return len(self._arms) > 1
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn, one after the other."""
         index = ArmIndex(self._arms.labels)
@@ -81,9 +81,7 @@ class ArmMeans:
         variance = self._squares[arm_rows] / np.maximum(counts - 1.0, 1.0) / np.maximum(counts, 1.0)
         return Estimate(self._means[arm_rows], variance, counts)
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Draws from N(mean, variance of the mean), (draws, n); rows of one arm share its draw."""
         estimate = self.estimate(rows)
         labels, place = np.unique(_arms(rows), return_inverse=True)

@@ -32,24 +32,15 @@ class Attribution(NamedTuple):
 
     def scaled(self, factor: float, shift: float = 0.0) -> Attribution:
         """Of factor · mean + shift."""
-        return Attribution(
-            factor * self.baseline + shift,
-            factor * self.columns,
-            factor * self.arm,
-            factor * self.linear_model,
-        )
+        baseline, *rest = (factor * part for part in self)
+        return Attribution(baseline + shift, *rest)
 
     def plus(self, other: Attribution) -> Attribution:
         """Of the sum of two means; the other may know fewer columns, the first ones."""
         columns = self.columns.copy()
         columns[:, : other.columns.shape[1]] += other.columns
-        rest = (
-            self.baseline + other.baseline,
-            columns,
-            self.arm + other.arm,
-            self.linear_model + other.linear_model,
-        )
-        return Attribution(*rest)
+        arm, linear_model = self.arm + other.arm, self.linear_model + other.linear_model
+        return Attribution(self.baseline + other.baseline, columns, arm, linear_model)
 
 
 @runtime_checkable

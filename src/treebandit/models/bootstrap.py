@@ -10,14 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Random
 from treebandit.errors import NotFittedError, SavedFileError
-from treebandit.features.encoding import CategoryEncoding, Encoder, check_encoding
+from treebandit.features.encoding import CategoryEncoding, Encoder
 from treebandit.features.reward_scale import RewardScale
-from treebandit.models.history import History
+from treebandit.models.history import HistoryModel
 from treebandit.models.model import Commit, arms_of, copy_of
-from treebandit.models.schedule import Schedule
-from treebandit.parameters import check_choice, check_number
+from treebandit.parameters import check_number
 from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, RankedRows
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.limits import check_learner
@@ -43,9 +42,6 @@ class BootstrapSettings:
     standardise: bool = True
 
     def __post_init__(self) -> None:
-        check_encoding("auto", self.categories)
-        check_choice("mode", self.mode, ("exact", "replicates"))
-        check_choice("constant_rewards", self.constant_rewards, ("drawn", "trusted"))
         check_number("replicates", self.replicates, least=1, whole=True)
         check_number("optimistic_reward", self.optimistic_reward, optional=True)
         check_learner(self.trees)
@@ -74,7 +70,7 @@ class _Arm:
         return arm
 
 
-class BootstrapModel:
+class BootstrapModel(HistoryModel):
     """One tree model per arm and draw, fitted to a bootstrap sample of the arm's rows.
 
     In exact mode a draw fits new models; otherwise it takes one of `replicates` models per arm, fitted by the schedule
@@ -83,16 +79,12 @@ class BootstrapModel:
     """
 
     def __init__(self, settings: BootstrapSettings) -> None:
-        self.settings = settings
-        self._schedule = Schedule.parse(settings.rebuild)
-        self.history = History()
-        self.scale, self._scaled_rows = RewardScale(), 0
+        super().__init__(settings.rebuild, standardise=settings.standardise)
+        self.settings, self._scaled_rows = settings, 0
         self._encoder: Encoder | None = None
         self.arms: dict[int, _Arm] = {}
         #: Greatest reward and variance of the rewards, where the rows themselves are gone.
         self._moments: tuple[float, float] | None = None
-        #: Wall seconds spent fitting replicates so far.
-        self.rebuild_seconds = 0.0
 
     @property
     def fitted(self) -> bool:
@@ -100,7 +92,7 @@ class BootstrapModel:
         return bool(self.arms)
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn: each joins its arm's, and replicates are fitted anew where it is time."""
         after = copy(self)
@@ -167,12 +159,10 @@ class BootstrapModel:
             arms[label] = arm.appended(features[places], targets[places])
         return arms
 
-    def _renew_replicates(self, random: np.random.Generator) -> None:
+    def _renew_replicates(self, random: Random) -> None:
         """Fit the replicates of the arms whose rows have grown enough, and of new arms at once."""
         began = time.perf_counter()
-        scale = RewardScale()
-        if self.settings.standardise:
-            scale = RewardScale.of(self.history.rewards)
+        scale = self._scale_of(self.history)
         for label, arm in self.arms.items():
             level = self._schedule.level(len(arm.rows))
             if not arm.forests or level > arm.level or arm.varied == arm.constant:
@@ -182,7 +172,7 @@ class BootstrapModel:
                 self.arms = {**self.arms, label: renewed}
         self.rebuild_seconds += time.perf_counter() - began
 
-    def _fit(self, arm: _Arm, random: np.random.Generator, scale: RewardScale) -> Forest:
+    def _fit(self, arm: _Arm, random: Random, scale: RewardScale) -> Forest:
         """A model on a bootstrap sample of the arm's rows, in units of the scale."""
         sample = random.integers(len(arm.rows), size=len(arm.rows))
         features = np.ascontiguousarray(arm.rows.features[sample])
@@ -205,9 +195,7 @@ class BootstrapModel:
             return self._moments
         return float(self.history.rewards.max()), float(self.history.rewards.var())
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """What one bootstrap model per arm predicts for its rows, `draws` times: (draws, n)."""
         features, groups = self._encoded(rows), _rows_by_arm(rows)
         samples = np.full((draws, len(rows)), self._optimism())
@@ -221,7 +209,7 @@ class BootstrapModel:
             samples = mean + scale * (samples - mean)
         return samples
 
-    def _drawn(self, arm: _Arm, features: Features, random: np.random.Generator) -> Floats:
+    def _drawn(self, arm: _Arm, features: Features, random: Random) -> Floats:
         """What one bootstrap model of the arm predicts for each row: (n,)."""
         if self.settings.constant_rewards == "drawn" and arm.constant:
             # All bootstrap samples agree; a uniform prior leaves this much to the chance of a better reward.
@@ -261,11 +249,9 @@ class BootstrapModel:
         # Before the first replicates are fitted, choices are random, and stay so without the rows.
         arms = self.arms if history or all(arm.forests for arm in self.arms.values()) else {}
         return {
-            "history": self.history.state(history=history),
+            **super().state(history=history),
             "rewards": list(self._reward_moments()) if arms and not history else None,
-            "scale": self.scale.state(),
             "scaled_rows": self._scaled_rows,
-            "rebuild_seconds": self.rebuild_seconds,
             "categories": None if self._encoder is None else list(self._encoder.columns.categories),
             "models": [
                 {
@@ -282,9 +268,8 @@ class BootstrapModel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = history = History.restored(schema.part(state, "history"))
-        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
-        self.scale = RewardScale.restored(schema.value(state, "scale"), history.rewards)
+        super().restore(state)
+        history = self.history
         self._scaled_rows = schema.whole(state, "scaled_rows", most=len(history))
         if (schema.value(state, "categories") is None) != (len(history) == 0):
             raise SavedFileError("the saved rows and their columns do not fit each other")

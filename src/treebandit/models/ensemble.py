@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Random
 from treebandit.errors import InputError, NotFittedError, SavedFileError
 from treebandit.features.encoding import OneHot
-from treebandit.features.reward_scale import RewardScale
 from treebandit.features.scaling import Standardiser
-from treebandit.models.history import History
+from treebandit.models.history import History, HistoryModel
 from treebandit.models.model import Commit, arms_of
-from treebandit.models.schedule import Schedule
 
 #: Standardised numbers are cut off here, so that one outlier does not outweigh all other rows.
 _BOUND = 10.0
@@ -48,7 +46,7 @@ class _Arm:
         return self.inverse @ self.moments
 
 
-class EnsembleModel:
+class EnsembleModel(HistoryModel):
     """M linear models per arm. Member m starts at θ₀ from N(0, ν²/λ) and sees every reward with noise w from N(0, ν²).
 
     Over the members, θ has the mean and the covariance ν² A⁻¹ of Bayesian linear regression, which LinTS draws from
@@ -59,17 +57,12 @@ class EnsembleModel:
     """
 
     def __init__(self, settings: EnsembleSettings, seed: int) -> None:
-        self.settings = settings
-        self._schedule = Schedule.parse(settings.rebuild)
-        self._seed = seed
-        self.history = History()
-        self.scale = RewardScale()
+        super().__init__(settings.rebuild, standardise=settings.standardise)
+        self.settings, self._seed = settings, seed
         self._columns: Columns | None = None
         self._rows = Standardiser.fresh(np.zeros(0, np.bool_))
         self._arms: dict[int, _Arm] = {}
         self._level = 0
-        #: Wall seconds spent on rebuilds so far.
-        self.rebuild_seconds = 0.0
 
     @property
     def fitted(self) -> bool:
@@ -77,7 +70,7 @@ class EnsembleModel:
         return self._columns is not None
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn: rank-one updates of their arms, or all sums anew where it is time."""
         history, level = self.history.appended(rows, rewards), self._schedule.level(t + 1)
@@ -100,7 +93,7 @@ class EnsembleModel:
         after.history, after._columns, after._level = history, columns, level
         one_hot = OneHot(columns)
         after._rows = Standardiser.fresh(one_hot.numbers).seen(one_hot(history.contexts))
-        after.scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
+        after.scale = self._scale_of(history)
         z = after.encoded(history.contexts, columns)
         targets = after.scale.standardised(history.rewards)[:, None] + self.noise(0, len(history))
         labels = arms_of(history.rows(columns))
@@ -167,9 +160,7 @@ class EnsembleModel:
         counts = [self._arms[label].count if label in self._arms else 0 for label in arms_of(rows).tolist()]
         return self.scale.original(Estimate(found.mean(1), found.var(1), np.array(counts, np.float64)))
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """What a member drawn at random expects of all rows, `draws` times: (draws, n)."""
         found = self.predictions(rows)
         mean = found.mean(1)
@@ -181,10 +172,8 @@ class EnsembleModel:
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
         columns = self._columns
         return {
-            "history": self.history.state(history=history),
+            **super().state(history=history),
             "level": self._level,
-            "rebuild_seconds": self.rebuild_seconds,
-            "scale": self.scale.state(),
             "columns": None if columns is None else [list(columns.names), list(columns.categories)],
             "rows": self._rows.state(),
             "labels": np.array(list(self._arms), np.intp),
@@ -195,10 +184,8 @@ class EnsembleModel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(schema.part(state, "history"))
+        super().restore(state)
         self._level = schema.whole(state, "level")
-        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
-        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
         labels, saved = schema.labels(state, "labels"), schema.value(state, "columns")
         if (saved is None) != (len(self.history) == 0) or (saved is None) != (len(labels) == 0):
             raise SavedFileError("rows, columns and arms of the saved ensemble do not fit each other")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from treebandit import schema
-from treebandit.core import Candidates, Estimate, Floats
+from treebandit.core import Candidates, Estimate, Floats, Random
 from treebandit.errors import NoEstimateError, SavedFileError
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.attribution import Attribution, Explains
@@ -39,7 +37,7 @@ class Forgetting:
         return self.model.fitted
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """All that may fail of learning rows; a refit, where it is time, goes into a new model."""
         history, memory, scale = self.history.appended(rows, rewards), self.memory, self._scale
@@ -73,9 +71,7 @@ class Forgetting:
             raise NoEstimateError(f"a {type(self.model).__name__} cannot tell what a feature adds")
         return self.model.attribution(rows)
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """The model's draws."""
         return self.model.sample(rows, draws, random, scale=scale)
 

@@ -1,4 +1,4 @@
-"""What an agent has seen, in arrays that grow."""
+"""What an agent has seen, in arrays that grow, and what models have in common that keep it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,45 @@ from numpy.typing import NDArray
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import SavedFileError
+from treebandit.features.reward_scale import RewardScale
+from treebandit.models.schedule import Schedule
 
 _FIRST_CAPACITY = 64
 _GROWTH = 1.125
 _NO_REWARDS = np.empty(0)
+
+
+class HistoryModel:
+    """What models have in common that keep the rows they have learned and are rebuilt from them.
+
+    rebuild: when, as `Schedule.parse` reads it. standardise: whether they are fitted to standardised rewards.
+    """
+
+    def __init__(self, rebuild: str, *, standardise: bool = True) -> None:
+        self._schedule, self._standardise = Schedule.parse(rebuild), standardise
+        self.history = History()
+        #: Of the rewards known at the last rebuild.
+        self.scale = RewardScale()
+        #: Wall seconds spent on rebuilds so far.
+        self.rebuild_seconds = 0.0
+
+    def _scale_of(self, history: History) -> RewardScale:
+        """The scale that a rebuild from these rows uses."""
+        return RewardScale.of(history.rewards) if self._standardise else RewardScale()
+
+    def state(self, *, history: bool = True) -> dict[str, Any]:
+        """All that is needed to go on elsewhere; without history, to estimate and sample."""
+        return {
+            "history": self.history.state(history=history),
+            "rebuild_seconds": self.rebuild_seconds,
+            "scale": self.scale.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        self.history = History.restored(schema.part(state, "history"))
+        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
+        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
 
 
 class History:

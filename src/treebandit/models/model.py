@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.core import Candidates, Estimate, Floats, Indices, Random
 
 #: Makes changes that were prepared; cannot fail, and may be called again where it was cut short.
 Commit = Callable[[], None]
@@ -22,7 +22,7 @@ class RewardModel(Protocol):
         """Whether `estimate` and `sample` have something to tell."""
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Learn rows, in two steps: this one does all that may fail and changes nothing, the commit makes the changes.
 
@@ -33,9 +33,7 @@ class RewardModel(Protocol):
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean reward of each row, variance of that mean, and the count of rows it rests on, (n,) each."""
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Joint draws of the rows' mean rewards, (draws, n), deviations from the estimate multiplied by `scale`."""
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
@@ -50,7 +48,7 @@ def arms_of(rows: Candidates) -> Indices:
     return np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms
 
 
-def copy_of(random: np.random.Generator) -> np.random.Generator:
+def copy_of(random: Random) -> Random:
     """A generator that goes on by itself from where `random` is."""
     twin = np.random.Generator(type(random.bit_generator)(0))
     twin.bit_generator.state = random.bit_generator.state

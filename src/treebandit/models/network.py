@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,30 +16,65 @@ from numpy.typing import NDArray
 from treebandit import schema
 from treebandit.core import Features, Floats, Indices
 from treebandit.errors import MissingExtraError, ParameterError, SavedFileError
+from treebandit.parameters import check_number
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
+#: U starts as λI in 32 bits, and must stay invertible there.
+_SMALLEST_REGULARISATION = 1e-12
 _FULL_LIMIT = 5000
 #: Up to as many blocks, one product over all of them is faster than one per block.
 _FEW_BLOCKS = 32
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """What a neural model is made of; the arguments of the agents that have one, under the same names."""
+
+    regularisation: float = 1e-3
+    hidden: Sequence[int] = (100,)
+    dropout: float = 0.2
+    arm_encoding: Literal["disjoint", "none"] = "disjoint"
+    rebuild: str = "8 ln t"
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    optimiser: Literal["adam", "sgd"] = "adam"
+    early_stopping: bool = False
+    matrix: Literal["diagonal", "full"] = "diagonal"
+    standardise: bool = True
+    #: Not 'raw': gradient steps on numbers of any size run off to infinity.
+    features: Literal["scaled", "unit"] = "scaled"
+
+    def __post_init__(self) -> None:
+        if not self.hidden:
+            raise ParameterError("hidden is empty; give the units of each hidden layer, such as (100,)")
+        for units in self.hidden:
+            check_number("hidden", units, least=1, whole=True)
+        check_number("regularisation", self.regularisation, least=_SMALLEST_REGULARISATION)
+        check_number("learning_rate", self.learning_rate, above=0)
+        check_number("dropout", self.dropout, least=0, below=1)
+        for name in ("epochs", "batch_size"):
+            check_number(name, getattr(self, name), least=1, whole=True)
+
+
 class GradientNetwork:
     """Layers of ReLU units with one output, its parameters in one flat vector, and the matrix U of its gradients.
 
-    sizes: inputs, units of each hidden layer, 1. blocks: weight matrices of the first layer, one per arm row,
-    row 0 for arms not seen yet; None for a single one. The vector holds all biases and later layers first and the
-    first layer's blocks last, so that a new arm only makes it longer.
+    inputs: features of a row. blocks: weight matrices of the first layer, one per arm row, row 0 for arms not seen yet;
+    None for a single one. The vector holds all biases and later layers first and the first layer's blocks last, so that
+    a new arm only makes it longer.
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], *, blocks: int | None, prior: float, full: bool, generator: Generator
+        self, inputs: int, settings: NetworkSettings, *, blocks: int | None, generator: Generator
     ) -> None:
         torch = load_torch()
-        self._sizes, self._prior, self._full, self._generator = sizes, prior, full, generator
+        self._settings, self._sizes, self._generator = settings, (inputs, *settings.hidden, 1), generator
+        self._prior, self._full = settings.regularisation, settings.matrix == "full"
         self._disjoint = blocks is not None
-        self.inputs = sizes[0]
+        self.inputs = inputs
         self.blocks = 0
         self.steps = 0
         self.vectors = torch.zeros((4, 0))
@@ -217,46 +253,34 @@ class GradientNetwork:
         twin._look()
         return twin
 
-    def train(
-        self,
-        rows: Features,
-        arm_rows: Indices | None,
-        targets: Features,
-        *,
-        epochs: int,
-        batch_size: int,
-        dropout: float,
-        rate: float,
-        adam: bool,
-        early_stopping: bool,
-    ) -> None:
+    def train(self, rows: Features, arm_rows: Indices | None, targets: Features) -> None:
         """Passes of mini-batch steps down the squared error, from the weights as they are."""
-        torch = load_torch()
+        torch, settings = load_torch(), self._settings
         x, y, place = torch.from_numpy(rows), torch.from_numpy(targets), _tensor(arm_rows)
         decay = self._prior / len(rows)
         best = math.inf
-        for _ in range(epochs):
+        for _ in range(settings.epochs):
             order = torch.randperm(len(rows), generator=self._generator)
             error = 0.0
-            for batch in order.split(batch_size):
+            for batch in order.split(settings.batch_size):
                 slots_here = None if place is None else place[batch]
-                output, inputs, slopes = self._forward(x[batch], slots_here, dropout)
+                output, inputs, slopes = self._forward(x[batch], slots_here, settings.dropout)
                 residual = output - y[batch]
-                if early_stopping:
+                if settings.early_stopping:
                     error += float(residual.square().sum())
                 deltas = self._backward(residual * (2.0 / len(batch)), slopes)
                 gradient = self.vectors[0] * decay
                 self._add_products(gradient, deltas, inputs, slots_here)
-                self.step(gradient, rate, adam)
-            if early_stopping and error >= best:
+                self.step(gradient)
+            if settings.early_stopping and error >= best:
                 break
             best = min(best, error)
 
-    def step(self, gradient: Tensor, rate: float, adam: bool) -> None:
+    def step(self, gradient: Tensor) -> None:
         """One step of Adam (first and second moments in rows 2 and 3) or of plain gradient descent."""
         self.steps += 1
-        weights, _, first, second = self.vectors
-        if not adam:
+        rate, (weights, _, first, second) = self._settings.learning_rate, self.vectors
+        if self._settings.optimiser == "sgd":
             weights.sub_(gradient, alpha=rate)
             return
         first.lerp_(gradient, 0.1)

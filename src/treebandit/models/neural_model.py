@@ -3,97 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
-from treebandit.errors import NotFittedError, ParameterError, SavedFileError
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
+from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
-from treebandit.features.encoding import OneHot
-from treebandit.features.plain_rows import RowForm, plain_rows
+from treebandit.features.encoding import OneHot, RowForm, plain_rows
 from treebandit.features.reward_scale import RewardScale
 from treebandit.features.scaling import Standardiser
-from treebandit.models.history import History
+from treebandit.models.history import History, HistoryModel
 from treebandit.models.model import Commit
 from treebandit.models.network import (
     GradientNetwork,
+    NetworkSettings,
     count_parameters,
     load_torch,
     one_thread,
     restore_generator,
 )
-from treebandit.models.schedule import Schedule
-from treebandit.parameters import check_choice, check_number
 
 #: Scaled numbers are cut off here: a gradient grows with its input, and its square would never be forgotten.
 _FARTHEST = 5.0
 _RESCALE_GROWTH = 1.125
-#: U starts as λI in 32 bits, and must stay invertible there.
-_SMALLEST_REGULARISATION = 1e-12
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkSettings:
-    """What a neural model is made of; the arguments of the agents that have one, under the same names."""
-
-    regularisation: float = 1e-3
-    hidden: Sequence[int] = (100,)
-    dropout: float = 0.2
-    arm_encoding: Literal["disjoint", "none"] = "disjoint"
-    rebuild: str = "8 ln t"
-    epochs: int = 10
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    optimiser: Literal["adam", "sgd"] = "adam"
-    early_stopping: bool = False
-    matrix: Literal["diagonal", "full"] = "diagonal"
-    standardise: bool = True
-    features: RowForm = "scaled"
-
-    def __post_init__(self) -> None:
-        choices = {
-            # Gradient steps on numbers of any size run off to infinity.
-            "features": ("scaled", "unit"),
-            "arm_encoding": ("disjoint", "none"),
-            "optimiser": ("adam", "sgd"),
-            "matrix": ("diagonal", "full"),
-        }
-        for name, allowed in choices.items():
-            check_choice(name, getattr(self, name), allowed)
-        if not self.hidden:
-            raise ParameterError("hidden is empty; give the units of each hidden layer, such as (100,)")
-        for units in self.hidden:
-            check_number("hidden", units, least=1, whole=True)
-        check_number("regularisation", self.regularisation, least=_SMALLEST_REGULARISATION)
-        check_number("learning_rate", self.learning_rate, above=0)
-        check_number("dropout", self.dropout, least=0, below=1)
-        for name in ("epochs", "batch_size"):
-            check_number(name, getattr(self, name), least=1, whole=True)
-
-
-class NeuralModel:
+class NeuralModel(HistoryModel):
     """A network f over scaled numbers and one-hot categories, and U = λI + Σ gg', g the gradient of f.
 
     The variance of a row's mean is λ g'U⁻¹g, in units of the variance of the rewards.
     """
 
     def __init__(self, settings: NetworkSettings, seed: int) -> None:
+        super().__init__(settings.rebuild, standardise=settings.standardise)
         self.settings = settings
-        self._schedule = Schedule.parse(settings.rebuild)
         self._generator = load_torch().Generator()
         self._generator.manual_seed(seed)
-        self.history = History()
         self.row_scale: _RowScale | None = None
-        self.scale = RewardScale()
         self.network: GradientNetwork | None = None
         self._arms = ArmIndex()
         self._level = 0
-        #: Wall seconds spent training so far.
-        self.rebuild_seconds = 0.0
 
     @property
     def fitted(self) -> bool:
@@ -101,7 +53,7 @@ class NeuralModel:
         return self.network is not None
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn: their gradients join U, and a copy of the network is trained where it is time."""
         history = self.history.appended(rows, rewards)
@@ -121,7 +73,8 @@ class NeuralModel:
             row_scale, scale = self._scales(history, columns)
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
-                network = self._new_network(row_scale.width, len(arms) if disjoint else None, generator)
+                blocks = len(arms) if disjoint else None
+                network = GradientNetwork(row_scale.width, self.settings, blocks=blocks, generator=generator)
                 network.see(row_scale(history.contexts), self._arm_rows(arms, history.rows(columns).arms))
             else:
                 network = self.network.copy(generator)
@@ -130,7 +83,9 @@ class NeuralModel:
             if level > self._level or not network.steps:
                 started_at = time.perf_counter()
                 row_scale, scale = self._scales(history, columns)
-                self._train(network, history, row_scale, scale, arms)
+                known = self._arm_rows(arms, history.rows(columns).arms)
+                targets = scale.standardised(history.rewards).astype(np.float32)
+                network.train(row_scale(history.contexts), known, targets)
                 seconds += time.perf_counter() - started_at
             else:
                 level = self._level
@@ -143,41 +98,10 @@ class NeuralModel:
         return commit
 
     def _scales(self, history: History, columns: Columns) -> tuple[_RowScale, RewardScale]:
-        scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
-        return _RowScale.of(columns, history.contexts, self.settings.features), scale
+        return _RowScale.of(columns, history.contexts, self.settings.features), self._scale_of(history)
 
     def _arm_rows(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
         return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
-
-    def _new_network(self, width: int, blocks: int | None, generator: Any) -> GradientNetwork:
-        return GradientNetwork(
-            (width, *self.settings.hidden, 1),
-            blocks=blocks,
-            prior=self.settings.regularisation,
-            full=self.settings.matrix == "full",
-            generator=generator,
-        )
-
-    def _train(
-        self,
-        network: GradientNetwork,
-        history: History,
-        row_scale: _RowScale,
-        scale: RewardScale,
-        arms: ArmIndex,
-    ) -> None:
-        settings = self.settings
-        network.train(
-            row_scale(history.contexts),
-            self._arm_rows(arms, history.rows(row_scale.columns).arms),
-            scale.standardised(history.rewards).astype(np.float32),
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            dropout=settings.dropout,
-            rate=settings.learning_rate,
-            adam=settings.optimiser == "adam",
-            early_stopping=settings.early_stopping,
-        )
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Output of the network for each row, its variance, and the rows of its arm."""
@@ -193,9 +117,7 @@ class NeuralModel:
             count = self.history.counts(labels)[place]
         return self.scale.original(Estimate(mean, self.settings.regularisation * squares, count))
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Draws from N(f, variance), (draws, n), each row by itself."""
         estimate = self.estimate(rows)
         noise = random.standard_normal((draws, len(rows)))
@@ -204,23 +126,19 @@ class NeuralModel:
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
         return {
-            "history": self.history.state(history=history),
+            **super().state(history=history),
             "level": self._level,
-            "rebuild_seconds": self.rebuild_seconds,
             "labels": self._arms.labels,
             "generator": self._generator.get_state().numpy(),
-            "scale": self.scale.state(),
             "rows": None if self.row_scale is None else self.row_scale.state(),
             "network": None if self.network is None else self.network.state(history=history),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(schema.part(state, "history"))
+        super().restore(state)
         self._level = schema.whole(state, "level")
-        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
         self._arms = ArmIndex(schema.labels(state, "labels"))
-        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
         scale, network = schema.optional(state, "rows"), schema.optional(state, "network")
         if (scale is None) != (network is None) or (scale is None) != (len(self.history) == 0):
             raise SavedFileError("rows, their scale and a network are saved without each other")
@@ -230,9 +148,10 @@ class NeuralModel:
             blocks = len(self._arms) if disjoint else None
             if schema.value(network, "blocks") != blocks:
                 raise schema.refused("blocks", network["blocks"], str(blocks))
-            sizes = (self.row_scale.width, *self.settings.hidden, 1)
-            schema.array(network, "vectors", np.float32, (4, count_parameters(sizes, blocks or 1)))
-            self.network = self._new_network(self.row_scale.width, blocks, self._generator)
+            width, settings = self.row_scale.width, self.settings
+            length = count_parameters((width, *settings.hidden, 1), blocks or 1)
+            schema.array(network, "vectors", np.float32, (4, length))
+            self.network = GradientNetwork(width, settings, blocks=blocks, generator=self._generator)
             self.network.restore(network)
         length = len(self._generator.get_state())
         restore_generator(self._generator, schema.array(state, "generator", np.uint8, (length,)))
@@ -276,18 +195,13 @@ class _RowScale:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and JSON values."""
-        return {
-            "categories": list(self.columns.categories),
-            "names": list(self.columns.names),
-            "rows": self.rows,
-            "shift": self.shift,
-            "factor": self.factor,
-        }
+        scale = {"rows": self.rows, "shift": self.shift, "factor": self.factor}
+        return {**schema.columns_state(self.columns), **scale}
 
     @classmethod
     def restored(cls, state: dict[str, Any], form: RowForm) -> _RowScale:
         """The scale that `state` described."""
-        columns = schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
+        columns = schema.columns_in(state)
         one_hot = form == "scaled"
         width = sum(max(count, 1) for count in columns.categories) if one_hot else len(columns)
         shift, factor = (schema.array(state, name, np.float32, (width,)) for name in ("shift", "factor"))

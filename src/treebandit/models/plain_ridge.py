@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Estimate, Floats, Indices
+from treebandit.core import Candidates, Estimate, Floats, Indices, Random
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
-from treebandit.features.plain_rows import plain_rows
+from treebandit.features.encoding import plain_rows
 from treebandit.models.model import Commit, arms_of
 
 #: Regressions that would take more bytes than this are refused.
 _MOST_BYTES = 1 << 32
+_Sums = tuple[Floats, Floats, Floats, Floats]
 
 
 class PlainRidge:
@@ -30,22 +31,20 @@ class PlainRidge:
     def __init__(self, ridge: float = 1.0, *, unit: bool = False) -> None:
         self.ridge, self.unit = ridge, unit
         self._arms = ArmIndex()
-        self._counts = np.zeros(1)
-        self._gram: Floats = np.zeros((1, 0, 0))
-        self._moment: Floats = np.zeros((1, 0))
-        self._inverse: Floats = np.zeros((1, 0, 0))
+        #: Of each arm: rows, A, Σ xr and A⁻¹.
+        self._sums: _Sums = np.zeros(1), np.zeros((1, 0, 0)), np.zeros((1, 0)), np.zeros((1, 0, 0))
 
     def __len__(self) -> int:
         """How many rows were learned."""
-        return int(self._counts.sum())
+        return int(self._sums[0].sum())
 
     @property
     def fitted(self) -> bool:
         """Whether any row was learned."""
-        return bool(self._counts.any())
+        return len(self) > 0
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """All that may fail of learning rows; the commit writes what was computed."""
         x, arms = self._rows(rows)
@@ -63,8 +62,7 @@ class PlainRidge:
         def commit() -> None:
             counts[touched], gram[touched] = new_counts, new_gram
             moment[touched], inverse[touched] = new_moment, new_inverse
-            self._arms = index
-            self._counts, self._gram, self._moment, self._inverse = parts
+            self._arms, self._sums = index, parts
 
         return commit
 
@@ -78,9 +76,7 @@ class PlainRidge:
         mean, leverage = np.einsum("ni,ni->n", image, moment), np.einsum("ni,ni->n", image, x)
         return Estimate(mean, np.maximum(leverage, 0.0), counts)
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Expected rewards of the rows, (draws, n), under draws of each arm's coefficients from N(θ, scale² A⁻¹)."""
         estimate, (x, arms) = self.estimate(rows), self._rows(rows)
         noise = random.standard_normal((draws, len(arms))) * np.sqrt(estimate.variance)
@@ -95,12 +91,8 @@ class PlainRidge:
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; there is no history in it."""
-        return {
-            "labels": self._arms.labels,
-            "counts": self._counts[: len(self._arms)],
-            "gram": self._gram[: len(self._arms)],
-            "moment": self._moment[: len(self._arms)],
-        }
+        counts, gram, moment, _ = (part[: len(self._arms)] for part in self._sums)
+        return {"labels": self._arms.labels, "counts": counts, "gram": gram, "moment": moment}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
@@ -117,18 +109,17 @@ class PlainRidge:
             raise SavedFileError(
                 "the saved sums of a ridge regression are not those of rows; save the agent again"
             )
-        self._arms, self._counts, self._gram, self._moment = index, counts, gram, moment
-        self._inverse = np.linalg.inv(gram)
+        self._arms, self._sums = index, (counts, gram, moment, np.linalg.inv(gram))
 
     def _rows(self, rows: Candidates) -> tuple[Floats, Indices]:
         x = plain_rows(rows.contexts, unit=self.unit)
         return x, arms_of(rows)
 
-    def _with_capacity(self, arm_rows: int, width: int) -> tuple[Floats, Floats, Floats, Floats]:
-        """Counts, A, Σ xr and A⁻¹ with at least as many rows; those in use where they have them."""
-        old = len(self._counts) if self._gram.shape[1] else 0
+    def _with_capacity(self, arm_rows: int, width: int) -> _Sums:
+        """The sums with at least as many rows; those in use where they have them."""
+        old = len(self._sums[0]) if self._sums[1].shape[1] else 0
         if old >= arm_rows:
-            return self._counts, self._gram, self._moment, self._inverse
+            return self._sums
         capacity = arm_rows + arm_rows // 4
         if 16 * capacity * width**2 > _MOST_BYTES:
             raise InputError(
@@ -139,7 +130,8 @@ class PlainRidge:
         gram, inverse = (
             np.tile(size * np.eye(width), (capacity, 1, 1)) for size in (self.ridge, 1.0 / self.ridge)
         )
-        if old:
-            counts[:old], moment[:old] = self._counts, self._moment
-            gram[:old], inverse[:old] = self._gram, self._inverse
-        return counts, gram, moment, inverse
+        grown = counts, gram, moment, inverse
+        for new, known in zip(grown, self._sums, strict=True):
+            if old:
+                new[:old] = known
+        return grown

@@ -9,27 +9,14 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Estimate, Floats
+from treebandit.core import Candidates, Estimate, Floats, Random
 from treebandit.errors import NotFittedError, SavedFileError
-from treebandit.features.encoding import CategoryEncoding, Encoder, check_encoding
+from treebandit.features.encoding import CategoryEncoding, Encoder
 from treebandit.features.reward_scale import RewardScale
-from treebandit.models.history import History
+from treebandit.models.history import HistoryModel
 from treebandit.models.model import Commit, arms_of, copy_of
-from treebandit.models.schedule import Schedule
 from treebandit.trees.bart import MIN_SAMPLES_LEAF, PosteriorSettings, predictions, sample_posterior
 from treebandit.trees.forest import Forest
-
-
-@dataclass(frozen=True, slots=True)
-class PosteriorForestSettings:
-    """What the model is made of; the arguments of BartTS under the same names."""
-
-    posterior: PosteriorSettings
-    rebuild: str = "8 ln t"
-    categories: CategoryEncoding = "one_hot"
-
-    def __post_init__(self) -> None:
-        check_encoding("none", self.categories)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,22 +29,17 @@ class _Arm:
     forest: Forest
 
 
-class PosteriorForestModel:
+class PosteriorForestModel(HistoryModel):
     """Rows learned so far, and per arm the ensembles drawn from the posterior that its rows gave at its last rebuild.
 
     In between, rows are only kept. Of an arm with too few rows for a tree nothing is known but the scale of all
     rewards: its draws are normal ones of their mean and standard deviation.
     """
 
-    def __init__(self, settings: PosteriorForestSettings) -> None:
-        self.settings = settings
-        self._schedule = Schedule.parse(settings.rebuild)
-        self.history = History()
-        #: Of all rewards known at the last rebuild of any arm.
-        self.scale = RewardScale()
+    def __init__(self, posterior: PosteriorSettings, *, rebuild: str, categories: CategoryEncoding) -> None:
+        super().__init__(rebuild)
+        self.posterior, self._categories = posterior, categories
         self._arms: dict[int, _Arm] = {}
-        #: Wall seconds spent on rebuilds so far.
-        self.rebuild_seconds = 0.0
 
     @property
     def fitted(self) -> bool:
@@ -65,7 +47,7 @@ class PosteriorForestModel:
         return bool(self._arms)
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn; the posterior of an arm is sampled anew where it is time, by the number of its own rows."""
         history = self.history.appended(rows, rewards)
@@ -91,16 +73,12 @@ class PosteriorForestModel:
 
     def _sampled(self, rows: Candidates, rewards: Floats, own: Any, level: int, seed: int) -> _Arm:
         """The posterior of the arm whose rows are `own`."""
-        encoder = Encoder(rows.columns, None, arm_encoding="none", categories=self.settings.categories)
+        encoder = Encoder(rows.columns, None, arm_encoding="none", categories=self._categories)
         scale = RewardScale.of(rewards[own])
         features, targets = encoder(rows.contexts[own], None), scale.standardised(rewards[own])
-        return _Arm(
-            level, scale, encoder, sample_posterior(features, targets, self.settings.posterior, seed=seed)
-        )
+        return _Arm(level, scale, encoder, sample_posterior(features, targets, self.posterior, seed=seed))
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """What an ensemble of the arm, picked at random, expects of its rows, `draws` times: (draws, n)."""
         samples = np.empty((draws, len(rows)))
         for label, places in self._places(rows).items():
@@ -136,15 +114,13 @@ class PosteriorForestModel:
         if arm is None:
             return None
         features = arm.encoder(rows.contexts[places], None)
-        found = predictions(arm.forest, features, self.settings.posterior.draws)
+        found = predictions(arm.forest, features, self.posterior.draws)
         return arm.scale.mean + arm.scale.deviation * found
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
         return {
-            "history": self.history.state(history=history),
-            "rebuild_seconds": self.rebuild_seconds,
-            "scale": self.scale.state(),
+            **super().state(history=history),
             "arms": [
                 {
                     "arm": label,
@@ -159,15 +135,15 @@ class PosteriorForestModel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(schema.part(state, "history"))
-        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
-        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
-        posterior = self.settings.posterior
+        super().restore(state)
         for saved in schema.items(state, "arms", most=len(self.history)):
             label = schema.whole(saved, "arm", least=-schema.LARGEST_LABEL, most=schema.LARGEST_LABEL)
-            encoder = Encoder.restored(schema.part(saved, "encoder"), categories=self.settings.categories)
+            encoder = Encoder.restored(schema.part(saved, "encoder"), categories=self._categories)
             forest = Forest.restored(schema.part(saved, "forest"))
-            if forest.n_features != encoder.width or forest.n_trees != posterior.draws * posterior.n_trees:
+            if (
+                forest.n_features != encoder.width
+                or forest.n_trees != self.posterior.draws * self.posterior.n_trees
+            ):
                 raise SavedFileError("the saved trees do not have the features that rows are encoded as")
             scale = RewardScale.restored(schema.value(saved, "scale"), self.history.rewards)
             self._arms[label] = _Arm(schema.whole(saved, "level"), scale, encoder, forest)

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Features, Floats
+from treebandit.core import Candidates, Columns, Features, Floats, Random
 from treebandit.errors import SavedFileError, TreebanditError
 from treebandit.features.encoding import Encoder
 from treebandit.features.reward_scale import RewardScale
@@ -42,7 +42,7 @@ class Rebuilt(Protocol):
 
     history: History
 
-    def fit_steps(self, history: History, columns: Columns, random: np.random.Generator) -> Steps:
+    def fit_steps(self, history: History, columns: Columns, random: Random) -> Steps:
         """Fit all rows of a history; changes nothing of the model."""
 
     def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
@@ -70,7 +70,8 @@ class Rebuild:
         self._steps: Steps | None = None
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
-        self._ready = False
+        #: Whether a thread has finished it.
+        self.ready = False
         self._error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,11 +118,6 @@ class Rebuild:
         return self.fit
 
     @property
-    def ready(self) -> bool:
-        """Whether a thread has finished it."""
-        return self._ready
-
-    @property
     def failed(self) -> bool:
         """Whether an exception has ended the thread."""
         return self._error is not None
@@ -135,7 +131,7 @@ class Rebuild:
 
     def start(self, model: Rebuilt) -> None:
         """Go on with it on a thread, unless that is done or under way; one that a fork left behind starts anew."""
-        if self._ready or self._error or (self._thread is not None and self._thread.is_alive()):
+        if self.ready or self._error or (self._thread is not None and self._thread.is_alive()):
             return
         self._forget()
         self._thread = threading.Thread(
@@ -156,7 +152,7 @@ class Rebuild:
         except BaseException as error:
             self._error = error
         else:
-            self._ready = not self._stopped.is_set()
+            self.ready = not self._stopped.is_set()
         finally:
             _RUNNING.discard(self)
 
@@ -172,21 +168,14 @@ class Rebuild:
 
     def state(self, newest: Columns) -> dict[str, Any]:
         """What describes it, and the newest columns of the model."""
-        shown = {"columns": self.columns, "newest": newest}
-        return {
-            "rows": len(self.history),
-            "level": self.level,
-            "seed": self._seed,
-            **{
-                name: {"names": list(each.names), "categories": list(each.categories)}
-                for name, each in shown.items()
-            },
-        }
+        columns, newest_columns = schema.columns_state(self.columns), schema.columns_state(newest)
+        own = {"rows": len(self.history), "level": self.level, "seed": self._seed}
+        return {**own, "columns": columns, "newest": newest_columns}
 
     @classmethod
     def restored(cls, state: dict[str, Any], history: History) -> Rebuild:
         """What `state` described, with the model's history, with its newest columns."""
-        columns, newest = (_columns(schema.part(state, name)) for name in ("columns", "newest"))
+        columns, newest = (schema.columns_in(schema.part(state, name)) for name in ("columns", "newest"))
         rows, seed = schema.whole(state, "rows", least=2), schema.whole(state, "seed", most=2**63 - 1)
         if rows > len(history) or not history.whole:
             raise SavedFileError("a rebuild is saved that needs more rows than there are")
@@ -196,10 +185,6 @@ class Rebuild:
             _check_codes(kinds, history.contexts[:n])
         history.columns = newest
         return cls(history.first(rows), columns, level=schema.whole(state, "level"), seed=seed)
-
-
-def _columns(state: dict[str, Any]) -> Columns:
-    return schema.columns(schema.value(state, "names"), schema.value(state, "categories"))
 
 
 def _check_codes(columns: Columns, contexts: Features) -> None:

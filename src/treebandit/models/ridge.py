@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
-from treebandit.models import ridge_growth, ridge_kernels
+from treebandit.models import ridge_kernels, ridge_store
 from treebandit.models.attribution import Attribution
 from treebandit.models.model import Commit
 from treebandit.models.ridge_arrays import (
@@ -28,7 +28,6 @@ from treebandit.models.ridge_arrays import (
     Parts,
     scratch,
 )
-from treebandit.models.ridge_state import arrays_of, state_of
 
 
 class Ridge:
@@ -93,7 +92,7 @@ class Ridge:
         rewards: Floats,
         *,
         t: int = 0,
-        random: np.random.Generator | None = None,
+        random: Random | None = None,
         started: bool = True,
     ) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
@@ -122,17 +121,17 @@ class Ridge:
 
     def _with_room(self, columns: Columns, contexts: Features, arms: Indices) -> tuple[ArmIndex, Parts]:
         """Arms and arrays that these rows fit into; what they hold is the same."""
-        arrays = Arrays(*self.parts) if self.parts else ridge_growth.empty(columns, self._settings)
+        arrays = Arrays(*self.parts) if self.parts else ridge_store.empty(columns, self._settings)
         if self._columns is not None and columns is not self._columns:
-            arrays = ridge_growth.widened(arrays, columns, self._trailing)
+            arrays = ridge_store.widened(arrays, columns, self._trailing)
         index = self._arms
         arm_rows = index.find(arms)
         if not arm_rows.all():
             index = ArmIndex(index.labels)
             arm_rows = index.register(arms)
-            arrays = ridge_growth.with_arms(arrays, index.labels)
-        needed = ridge_growth.needed_capacities(arrays, contexts, arm_rows)
-        return index, tuple(ridge_growth.with_capacity(arrays, needed))
+            arrays = ridge_store.with_arms(arrays, index.labels)
+        needed = ridge_store.needed_capacities(arrays, contexts, arm_rows)
+        return index, tuple(ridge_store.with_capacity(arrays, needed))
 
     def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
         """Take in rows with their rewards."""
@@ -140,7 +139,9 @@ class Ridge:
 
     def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
         """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row; by the columns learned."""
-        rows = self._learned_columns(rows)
+        return self._predict(self._learned_columns(rows))
+
+    def _predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
         parts, found = self._parts_for(rows), np.empty((3, len(rows)))
         ridge_kernels.predict(parts, *plain_arrays(rows.contexts, rows.arms), found, scratch(parts))
         return found[0], found[1], found[2]
@@ -150,26 +151,21 @@ class Ridge:
         mean, leverage, count = self.predict(rows)
         return Estimate(mean, self._noise**2 * leverage, count)
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Expected rewards of the rows, (draws, n), under draws of all coefficients from N(θ, scale² s² A⁻¹).
 
         s is the standard deviation of rewards, or 1 where they are not standardised.
         """
         rows = self._learned_columns(rows)
-        mean, leverage, _ = self.predict(rows)
+        mean, leverage, _ = self._predict(rows)
         contexts, arms = plain_arrays(rows.contexts, rows.arms)
         labels, place, counts = np.unique(arms, return_inverse=True, return_counts=True)
         if len(labels) == len(arms):
             # One row per arm: what its coefficients would give is a number drawn for itself.
             noise = np.sqrt(leverage) * random.standard_normal((draws, len(arms)))
         else:
-            noise, arm_rows, parts = (
-                np.empty((draws, len(arms))),
-                self._arms.find(labels),
-                self._parts_for(rows),
-            )
+            noise, arm_rows = np.empty((draws, len(arms))), self._arms.find(labels)
+            parts = self._parts_for(rows)
             groups = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
             for arm_row, group in zip(arm_rows, groups, strict=True):
                 root = _root(parts, contexts[group], int(arm_row))
@@ -183,11 +179,11 @@ class Ridge:
         """
         rows = self._learned_columns(rows)
         shown = np.full_like(rows.contexts, np.nan)
-        level = self.predict(Candidates(shown, rows.arms, rows.columns))[0]
+        level = self._predict(Candidates(shown, rows.arms, rows.columns))[0]
         columns = np.empty(shown.shape)
         for j in range(shown.shape[1]):
             shown[:, j] = rows.contexts[:, j]
-            columns[:, j] = self.predict(Candidates(shown, rows.arms, rows.columns))[0] - level
+            columns[:, j] = self._predict(Candidates(shown, rows.arms, rows.columns))[0] - level
             shown[:, j] = np.nan
         baseline = np.full(len(rows), self.reward_mean) if rows.arms is not None else level
         return Attribution(baseline, columns, level - baseline, np.zeros(len(rows)))
@@ -206,14 +202,14 @@ class Ridge:
         """All that is needed to go on elsewhere; there is no history in it."""
         if self._columns is None:
             return {"columns": None}
-        return state_of(Arrays(*self.parts), self._columns, self._arms.labels)
+        return ridge_store.state_of(Arrays(*self.parts), self._columns, self._arms.labels)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; raises SavedFileError where that does not fit together."""
         if schema.value(state, "columns") is None:
             self._columns, self._arms, self.parts = None, ArmIndex(), ()
             return
-        arrays, columns, labels = arrays_of(state, self._settings)
+        arrays, columns, labels = ridge_store.arrays_of(state, self._settings)
         self._columns, self._arms, self.parts = columns, ArmIndex(labels), tuple(arrays)
 
     @property
@@ -233,11 +229,11 @@ class Ridge:
     def _parts_for(self, rows: Candidates) -> Parts:
         """The model, or the prior before the first row; with coordinates for all categories of the rows."""
         if self._columns is None:
-            return tuple(ridge_growth.empty(rows.columns, self._settings))
+            return tuple(ridge_store.empty(rows.columns, self._settings))
         columns = self._merged(rows.columns)
         if columns is self._columns:
             return self.parts
-        return tuple(ridge_growth.widened(Arrays(*self.parts), columns))
+        return tuple(ridge_store.widened(Arrays(*self.parts), columns))
 
     def _learned_columns(self, rows: Candidates) -> Candidates:
         """The rows without columns that no row learned has had."""
@@ -259,91 +255,62 @@ class Ridge:
         return merged(known, given)
 
 
-class SharedRidge:
-    """One ridge regression for all arms, each with an intercept of its own: the arm is one more category.
+class SharedRidge(Ridge):
+    """One ridge regression for all arms, each with an intercept of its own: the arm is one more category, the last.
 
     All coefficients have the prior N(0, 1/λ). Time and memory grow with the square of the number of arms seen.
     """
 
     def __init__(self, ridge: float = 1.0, *, standardise: bool = True) -> None:
-        self._model = Ridge(ridge, standardise=standardise, trailing=1)
-        self._arms = ArmIndex()
+        super().__init__(ridge, standardise=standardise, trailing=1)
+        self._codes = ArmIndex()
         self._counts = np.zeros(1)
 
-    def __len__(self) -> int:
-        """How many rows were learned."""
-        return len(self._model)
-
-    @property
-    def fitted(self) -> bool:
-        """Whether any row was learned."""
-        return self._model.fitted
-
-    def prepared(
-        self,
-        rows: Candidates,
-        rewards: Floats,
-        *,
-        t: int = 0,
-        random: np.random.Generator | None = None,
-        started: bool = True,
-    ) -> Commit:
+    def prepared(self, rows: Candidates, rewards: Floats, **how: Any) -> Commit:
         """All that may fail of learning rows; the callable does the rest, and may be called twice."""
-        arms, index = plain_arrays(rows.contexts, rows.arms)[1], self._arms
+        arms, index = plain_arrays(rows.contexts, rows.arms)[1], self._codes
         if not index.find(arms).all():
             index = ArmIndex(index.labels)
             index.register(arms)
         counts = np.zeros(len(index))
         counts[: len(self._counts)] = self._counts
         np.add.at(counts, index.find(arms), 1.0)
-        learn = self._model.prepared(_with_category(rows, index), rewards)
+        learn = super().prepared(_with_category(rows, index), rewards)
 
         def commit() -> None:
-            self._arms, self._counts = index, counts
+            self._codes, self._counts = index, counts
             learn()
 
         return commit
 
-    def learn(self, rows: Candidates, rewards: Floats, *, t: int = 0) -> None:
-        """Take in rows with their rewards."""
-        self.prepared(rows, rewards)()
-
-    def estimate(self, rows: Candidates) -> Estimate:
-        """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
-        estimate = self._model.estimate(_with_category(rows, self._arms))
-        return Estimate(
-            estimate.mean,
-            estimate.variance,
-            self._counts[self._arms.find(plain_arrays(rows.contexts, rows.arms)[1])],
-        )
+    def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
+        """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row; by the columns learned."""
+        mean, leverage, _ = super().predict(_with_category(rows, self._codes))
+        return mean, leverage, self._counts[self._codes.find(plain_arrays(rows.contexts, rows.arms)[1])]
 
     def attribution(self, rows: Candidates) -> Attribution:
         """z_j·θ_j of each column, and the level of the arm."""
-        found = self._model.attribution(_with_category(rows, self._arms))
+        found = super().attribution(_with_category(rows, self._codes))
         return found._replace(columns=found.columns[:, :-1], arm=found.arm + found.columns[:, -1])
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Expected rewards of the rows, (draws, n), under draws of all coefficients; see `Ridge.sample`."""
-        shown = _with_category(rows, self._arms)
-        return self._model.sample(shown, draws, random, scale=scale)
+        return super().sample(_with_category(rows, self._codes), draws, random, scale=scale)
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; there is no history in it."""
-        return {"labels": self._arms.labels, "counts": self._counts, "ridge": self._model.state()}
+        return {"labels": self._codes.labels, "counts": self._counts, "ridge": super().state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave; raises SavedFileError where that does not fit together."""
         labels = schema.labels(state, "labels")
         counts = schema.array(state, "counts", np.float64, (len(labels) + 1,), least=0.0)
-        self._model.restore(schema.part(state, "ridge"))
-        categories = self._model.categories
-        if labels.size and (not categories or categories[-1] != len(labels) + 1):
+        super().restore(schema.part(state, "ridge"))
+        if labels.size and (not self.categories or self.categories[-1] != len(labels) + 1):
             raise SavedFileError(
                 "the saved ridge regression has other arms than it counts; save the agent again"
             )
-        self._arms, self._counts = ArmIndex(labels.copy()), counts.copy()
+        self._codes, self._counts = ArmIndex(labels.copy()), counts.copy()
 
 
 def merged(known: Columns, given: Columns) -> Columns:
@@ -370,7 +337,7 @@ def _root(parts: Parts, contexts: Features, block: int) -> Floats:
     """A root of the covariance of what the coefficients of a block say of (n, d) contexts, (n, k)."""
     _, blocks, places, store, _ = parts
     n, start = len(contexts), int(blocks[block, START])
-    end = start + ridge_growth.triangle(int(blocks[block, CAPACITY]))
+    end = start + ridge_store.triangle(int(blocks[block, CAPACITY]))
     z, covariance = np.zeros((n, places.shape[1])), np.zeros((n, n))
     made = z, covariance, places[block].copy(), store[SUMS, start:end].copy()
     size = ridge_kernels.roots(parts, contexts, block, made, scratch(parts))

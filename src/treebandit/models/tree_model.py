@@ -10,22 +10,20 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices
+from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.encoding import Encoder
-from treebandit.features.reward_scale import RewardScale
 from treebandit.models.attribution import Attribution, of_features
-from treebandit.models.history import History
+from treebandit.models.history import History, HistoryModel
 from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.rebuild import Fit, Rebuild, Steps
-from treebandit.models.schedule import Schedule
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
 from treebandit.trees.calibration_fit import calibrate_steps
 from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner
-from treebandit.trees.leaf_statistics import LeafStatistics
+from treebandit.trees.leaf_statistics import LeafStatistics, held_out
 
 #: A rebuild is spread over the first of so many parts of the rounds until the next one.
 _SPREAD = 48
@@ -35,7 +33,7 @@ _ENCODED, _GROWN = 0.1, 0.9
 _BEFORE_CALIBRATION = 0.35, 0.4
 
 
-class TreeModel:
+class TreeModel(HistoryModel):
     """Rows learned so far, the ensemble that was fitted to them last, and the statistics of its leaves.
 
     Whenever the schedule's level has grown, the ensemble is fitted anew to all rows that `memory` keeps; in between,
@@ -45,18 +43,14 @@ class TreeModel:
     """
 
     def __init__(self, settings: TreeSettings) -> None:
+        super().__init__(settings.rebuild, standardise=settings.standardise)
         self.settings = settings
-        self._schedule = Schedule.parse(settings.rebuild)
-        self.history = History()
         self.leaves: LeafStatistics | None = None
-        self.scale = RewardScale()
         self.encoder: Encoder | None = None
         self.memory = Memory(settings.memory)
         self.level = 0
         #: How many rounds the rows that were dropped stand for: the schedule goes by the rounds since.
         self.dropped_rounds = 0
-        #: Wall seconds spent fitting so far.
-        self.rebuild_seconds = 0.0
         #: The rebuild that is under way.
         self.rebuild: Rebuild | None = None
 
@@ -66,7 +60,7 @@ class TreeModel:
         return self.leaves is not None
 
     def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: np.random.Generator, started: bool = True
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
     ) -> Commit:
         """Rows to learn; the trees are fitted anew where it is time (Algorithm 1, lines 5-11)."""
         history, job = self.history.appended(rows, rewards), self.rebuild
@@ -194,7 +188,7 @@ class TreeModel:
         return fit.leaves.prepared_update(features, fit.scale.standardised(rewards))
 
     def _rebuilt(
-        self, history: History, memory: Memory, newest: Candidates, t: int, random: np.random.Generator
+        self, history: History, memory: Memory, newest: Candidates, t: int, random: Random
     ) -> Commit:
         """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
         started = time.perf_counter()
@@ -214,9 +208,9 @@ class TreeModel:
 
         return commit
 
-    def fit_steps(self, history: History, columns: Columns, random: np.random.Generator) -> Steps:
+    def fit_steps(self, history: History, columns: Columns, random: Random) -> Steps:
         """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps."""
-        scale = RewardScale.of(history.rewards) if self.settings.standardise else RewardScale()
+        scale = self._scale_of(history)
         targets = scale.standardised(history.rewards)
         rows = history.rows(columns)
         encoder, features = self._fitted_encoder(rows, targets, random)
@@ -226,9 +220,7 @@ class TreeModel:
         self._completed(encoder, leaves, rows, features, targets)
         return Fit(scale, encoder, leaves)
 
-    def _fitted_encoder(
-        self, rows: Candidates, targets: Floats, random: np.random.Generator
-    ) -> tuple[Encoder, Features]:
+    def _fitted_encoder(self, rows: Candidates, targets: Floats, random: Random) -> tuple[Encoder, Features]:
         """How rows enter the trees from now on, and the (n, width) features of these rows."""
         arms, codes = self.settings.arm_encoding, self.settings.categories
         encoder = Encoder(rows.columns, rows.arms, arm_encoding=arms, categories=codes)
@@ -264,14 +256,12 @@ class TreeModel:
         return (), 0.0
 
     def _measured(
-        self, encoder: Encoder, features: Features, targets: Floats, random: np.random.Generator
+        self, encoder: Encoder, features: Features, targets: Floats, random: Random
     ) -> Generator[float, None, LeafStatistics]:
         settings, seed = self.settings, int(random.integers(2**31 - 1))
         grown = held = np.arange(len(targets))
         if settings.statistics == "held_out" and len(targets) >= 4:
-            order = random.permutation(len(targets))
-            cut = min(max(round(len(targets) * settings.held_out_share), 1), len(targets) - 2)
-            held, grown = np.sort(order[:cut]), np.sort(order[cut:])
+            held, grown = held_out(len(targets), settings.held_out_share, random)
         whole = len(grown) == len(targets)
         own = (features, targets) if whole else (features[grown], targets[grown])
         calibrated = settings.variance == "calibrated"
@@ -323,9 +313,7 @@ class TreeModel:
         order = np.argsort(-shares, axis=1, kind="stable")[:, :most]
         return order, np.take_along_axis(shares, order, axis=1)
 
-    def sample(
-        self, rows: Candidates, draws: int, random: np.random.Generator, *, scale: float = 1.0
-    ) -> Floats:
+    def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Joint draws, (draws, n): each leaf's output is drawn, so rows in one leaf share its draw."""
         leaves, features = self._encoded(rows)
         key = int(random.integers(2**63))
@@ -335,12 +323,10 @@ class TreeModel:
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
         state: dict[str, Any] = {
-            "history": self.history.state(history=history),
+            **super().state(history=history),
             "level": self.level,
             "memory": self.memory.state(history=history),
             "dropped_rounds": self.dropped_rounds,
-            "rebuild_seconds": self.rebuild_seconds,
-            "scale": self.scale.state(),
             "leaves": None,
             "rebuild": None,
         }
@@ -352,12 +338,10 @@ class TreeModel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.history = History.restored(schema.part(state, "history"))
+        super().restore(state)
         self.level = schema.whole(state, "level")
         self.dropped_rounds = schema.whole(state, "dropped_rounds")
         self.memory = Memory.restored(schema.value(state, "memory"), self.settings.memory, self.history)
-        self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
-        self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
         saved, job = schema.optional(state, "leaves"), schema.optional(state, "rebuild")
         if job is not None:
             self.rebuild = Rebuild.restored(job, self.history)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal
 
 from treebandit.errors import ParameterError
-from treebandit.features.encoding import ArmEncoding, CategoryEncoding, check_encoding
+from treebandit.features.encoding import ArmEncoding, CategoryEncoding
 from treebandit.models.memory import MemoryRule, check_memory
 from treebandit.models.schedule import Schedule
+from treebandit.parameters import check_number
 from treebandit.trees.forest import TreeLearner
-from treebandit.trees.leaf_statistics import LeafOutput, VarianceKind
+from treebandit.trees.leaf_statistics import LeafOutput, StatisticsFrom, VarianceKind
 from treebandit.trees.limits import check_learner
-
-StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +32,8 @@ class TreeSettings:
     background: bool = False
 
     def __post_init__(self) -> None:
-        check_encoding(self.arm_encoding, self.categories)
-        choices = {
-            "leaf_output": ("library", "average"),
-            "statistics": ("all", "held_out", "out_of_bag"),
-            "variance": ("leaf", "calibrated"),
-            "standardise": (True, False),
-            "background": (True, False),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                given = f"{name}={getattr(self, name)!r}"
-                raise ParameterError(f"{given}; choose one of {', '.join(map(str, allowed))}")
-        if not 0 < self.held_out_share < 1:
-            raise ParameterError(f"held_out_share={self.held_out_share!r}; expected a share between 0 and 1")
-        if not (self.prior_rows >= 0 and math.isfinite(self.prior_rows)):
-            raise ParameterError(f"prior_rows={self.prior_rows!r}; expected a number of at least 0")
+        check_number("held_out_share", self.held_out_share, above=0, below=1)
+        check_number("prior_rows", self.prior_rows, least=0)
         check_learner(self.trees)
         check_memory(self.memory)
         if self.memory != "all" and Schedule.parse(self.rebuild) == Schedule():

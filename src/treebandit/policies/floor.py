@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.core import Floats, Indices, Oracle, choose_with
+from treebandit.core import Floats, Indices, Oracle, Random, choose_with
 from treebandit.errors import NoFeasibleChoiceError
 from treebandit.models import draw_kernels
 from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
@@ -61,13 +61,11 @@ class Choices(Protocol):
     def marginals(self) -> Floats:
         """(n,): the probability of each candidate being chosen."""
 
-    def draw(self, random: np.random.Generator) -> tuple[Indices, float]:
+    def draw(self, random: Random) -> tuple[Indices, float]:
         """A choice, and its probability."""
 
 
-def choices(
-    drawn: ScoreDraws, oracle: Oracle, *, floor: float, size: int, random: np.random.Generator
-) -> Choices:
+def choices(drawn: ScoreDraws, oracle: Oracle, *, floor: float, size: int, random: Random) -> Choices:
     """(1 - floor) · how often the oracle makes a choice in the draws + floor · how often it does so by chance alone.
 
     By chance: every candidate as likely (`best_arm`), every set of k as likely (`TopK`), or, for any other oracle, as
@@ -106,7 +104,7 @@ class OneRow:
 
     marginals: Floats
 
-    def draw(self, random: np.random.Generator) -> tuple[Indices, float]:
+    def draw(self, random: Random) -> tuple[Indices, float]:
         """A row, and its probability."""
         row = _drawn(self.marginals, random)
         return np.array([row], np.intp), float(self.marginals[row])
@@ -140,7 +138,7 @@ class _Sets:
         """What was added for this set."""
         return self._weights.get(_keys([rows])[0], 0.0)
 
-    def draw(self, random: np.random.Generator) -> tuple[Indices, float]:
+    def draw(self, random: Random) -> tuple[Indices, float]:
         """A set, and its probability."""
         key = list(self._weights)[_drawn(np.array(list(self._weights.values())), random)]
         return self._rows[key].copy(), min(self._weights[key], 1.0)
@@ -161,7 +159,7 @@ class TopKSets:
         totals[feasible] += by_chance * self._k / len(feasible)
         self.marginals = np.minimum(totals, 1.0)
 
-    def draw(self, random: np.random.Generator) -> tuple[Indices, float]:
+    def draw(self, random: Random) -> tuple[Indices, float]:
         """A set, best first, and its probability."""
         if random.random() < self._by_chance:
             rows = random.choice(self._feasible, self._k, replace=False)
@@ -184,7 +182,7 @@ def _shares(scores: Floats) -> Floats:
     return counts / len(scores)
 
 
-def _chosen(scores: Floats, oracle: Oracle, size: int, random: np.random.Generator) -> list[Indices]:
+def _chosen(scores: Floats, oracle: Oracle, size: int, random: Random) -> list[Indices]:
     """What the oracle chooses in each draw; once, where neither scores nor oracle hold any chance."""
     if len(scores) > 1 and isinstance(oracle, TopK):
         return _top_rows(scores, oracle, random)
@@ -197,7 +195,7 @@ def _chosen(scores: Floats, oracle: Oracle, size: int, random: np.random.Generat
     return [first, *(choose_with(oracle, scores[0], random) for _ in range(size - 1))]
 
 
-def _top_rows(scores: Floats, oracle: TopK, random: np.random.Generator) -> list[Indices]:
+def _top_rows(scores: Floats, oracle: TopK, random: Random) -> list[Indices]:
     """What `TopK` chooses in each of (size, n) scores, all at once but for those with equals at the edge."""
     order = np.argsort(-scores, axis=1, kind="stable")[:, : oracle.k + 1].astype(np.intp, copy=False)
     best = np.take_along_axis(scores, order, axis=1)
@@ -209,7 +207,7 @@ def _top_rows(scores: Floats, oracle: TopK, random: np.random.Generator) -> list
     return chosen
 
 
-def _drawn(weights: Floats, random: np.random.Generator) -> int:
+def _drawn(weights: Floats, random: Random) -> int:
     """A place, as likely as its weight says; none of weight 0."""
     totals = weights.cumsum()
     place = int(totals.searchsorted(random.random() * totals[-1], side="right"))

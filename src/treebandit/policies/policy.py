@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-
-from treebandit.core import Candidates, Floats
+from treebandit.core import Candidates, Floats, Random
 from treebandit.models.model import RewardModel
 from treebandit.parameters import check_number
 
@@ -14,12 +12,10 @@ from treebandit.parameters import check_number
 class Policy(Protocol):
     """Turns what a model knows of the candidates into scores; the oracle chooses the rows of greatest total score."""
 
-    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: Random) -> Floats:
         """One score per candidate, (n,), for the decision of round t."""
 
-    def draws(
-        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator, size: int
-    ) -> Floats:
+    def draws(self, model: RewardModel, rows: Candidates, *, t: int, random: Random, size: int) -> Floats:
         """`size` independent decisions' scores, (size, n): the policy's probabilities are counted in them."""
 
 

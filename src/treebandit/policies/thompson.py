@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treebandit.core import Candidates, Floats
+from treebandit.core import Candidates, Floats, Random
 from treebandit.models.model import RewardModel
 from treebandit.policies.policy import check_exploration
 
@@ -26,14 +26,12 @@ class Thompson:
     def __post_init__(self) -> None:
         check_exploration(self.exploration)
 
-    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: Random) -> Floats:
         """One draw per candidate, (n,)."""
         scores: Floats = self.draws(model, rows, t=t, random=random, size=1)[0]
         return scores
 
-    def draws(
-        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator, size: int
-    ) -> Floats:
+    def draws(self, model: RewardModel, rows: Candidates, *, t: int, random: Random, size: int) -> Floats:
         """`size` draws per candidate, (size, n)."""
         if self.joint:
             return model.sample(rows, size, random, scale=self.exploration)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treebandit.core import Candidates, Floats
+from treebandit.core import Candidates, Floats, Random
 from treebandit.models.model import RewardModel
 from treebandit.policies.greedy import Deterministic
 from treebandit.policies.policy import check_exploration
@@ -30,7 +30,7 @@ class UCB(Deterministic):
     def __post_init__(self) -> None:
         check_exploration(self.exploration)
 
-    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: Random) -> Floats:
         """The upper bound of each candidate, (n,)."""
         estimate = model.estimate(rows)
         variance = estimate.variance

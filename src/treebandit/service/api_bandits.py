@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from treebandit.errors import InputError
 from treebandit.service import erasure
 from treebandit.service.bodies import (
     BanditAnswer,
@@ -20,7 +21,7 @@ from treebandit.service.bodies import (
 from treebandit.service.config import BanditConfig, changed, checked
 from treebandit.service.deciding import hashed
 from treebandit.service.exchange import (
-    Operation,
+    Operations,
     bandit,
     body,
     decoded,
@@ -29,22 +30,27 @@ from treebandit.service.exchange import (
     read,
     runtime,
 )
-from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow
 from treebandit.service.times import iso
 
+OPERATIONS = Operations()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/v1/bandits/{name}",
+    "putBandit",
+    "admin",
+    takes=BanditConfig,
+    gives={200: BanditAnswer, 201: BanditAnswer},
+    errors=(),
+)
 async def put(request: Request) -> Response:
     """Make a bandit, or replace its settings."""
     name = str(request.path_params["name"])
     if not _NAME.fullmatch(name):
-        raise Refused(
-            400,
-            "InvalidRequest",
-            f"the name {name[:100]!r}; use letters, digits, '.', '_' and '-', at most 100",
-        )
+        raise InputError(f"the name {name[:100]!r}; use letters, digits, '.', '_' and '-', at most 100")
     data = await read(request, runtime(request).limits.body)
     given = decoded(data or b"{}", BanditConfig)
 
@@ -56,6 +62,9 @@ async def put(request: Request) -> Response:
     return json_answer(_shown(row), 201 if new else 200)
 
 
+@OPERATIONS.add(
+    "PATCH", "/v1/bandits/{name}", "patchBandit", "admin", takes=dict[str, Any], gives={200: BanditAnswer}
+)
 async def patch(request: Request) -> Response:
     """Change some settings."""
     name = str(request.path_params["name"])
@@ -73,17 +82,20 @@ async def patch(request: Request) -> Response:
     return json_answer(_shown(row))
 
 
+@OPERATIONS.add("GET", "/v1/bandits/{name}", "getBandit", "read", gives={200: BanditAnswer})
 async def show(request: Request) -> Response:
     """One bandit."""
     return json_answer(_shown(await bandit(request)))
 
 
+@OPERATIONS.add("GET", "/v1/bandits", "listBandits", "read", gives={200: BanditsAnswer})
 async def show_all(request: Request) -> Response:
     """All bandits."""
     rows = await asyncio.to_thread(runtime(request).store.bandits)
     return json_answer(BanditsAnswer([_shown(row) for row in rows]))
 
 
+@OPERATIONS.add("DELETE", "/v1/bandits/{name}", "deleteBandit", "admin", gives={204: None})
 async def delete(request: Request) -> Response:
     """Delete a bandit, its log and its models."""
     row = await bandit(request)
@@ -92,23 +104,20 @@ async def delete(request: Request) -> Response:
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "POST", "/v1/bandits/{name}/erasures", "erase", "admin", takes=ErasureRequest, gives={200: ErasureAnswer}
+)
 async def erase(request: Request) -> Response:
-    """Erase decisions, with their rewards, from the log and from models made from now on."""
+    """Erase decisions by id or subject, with their rewards, from the log and from models made from now on."""
     row = await bandit(request)
     given = await body(request, ErasureRequest)
     if not given.ids and given.subject is None:
-        raise Refused(400, "InvalidRequest", "neither ids nor subject; say which decisions to erase")
+        raise InputError("neither ids nor subject; say which decisions to erase")
     subject = None if given.subject is None else hashed(given.subject)
     store = runtime(request).store
     count = await asyncio.to_thread(erasure.erase, store, row.id, ids=given.ids, subject=subject)
-    _wake(request)
+    runtime(request).wake()
     return json_answer(ErasureAnswer(count))
-
-
-def _wake(request: Request) -> None:
-    learner = runtime(request).learner
-    if learner is not None:
-        learner.wake()
 
 
 def _patch(given: BanditConfig) -> dict[str, Any]:
@@ -123,62 +132,3 @@ def _shown(row: BanditRow) -> BanditAnswer:
     return BanditAnswer(
         row.name, msgspec.to_builtins(row.config), iso(row.created), row.decisions, row.place, row.version
     )
-
-
-OPERATIONS = [
-    Operation(
-        "GET", "/v1/bandits", show_all, "listBandits", "All bandits", "read", gives={200: BanditsAnswer}
-    ),
-    Operation(
-        "PUT",
-        "/v1/bandits/{name}",
-        put,
-        "putBandit",
-        "Make a bandit, or replace its settings",
-        "admin",
-        takes=BanditConfig,
-        gives={200: BanditAnswer, 201: BanditAnswer},
-    ),
-    Operation(
-        "GET",
-        "/v1/bandits/{name}",
-        show,
-        "getBandit",
-        "A bandit",
-        "read",
-        gives={200: BanditAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "PATCH",
-        "/v1/bandits/{name}",
-        patch,
-        "patchBandit",
-        "Change some settings",
-        "admin",
-        takes=dict[str, Any],
-        gives={200: BanditAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "DELETE",
-        "/v1/bandits/{name}",
-        delete,
-        "deleteBandit",
-        "Delete a bandit, its log and its models",
-        "admin",
-        gives={204: None},
-        errors=(404,),
-    ),
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/erasures",
-        erase,
-        "erase",
-        "Erase decisions by id or subject",
-        "admin",
-        takes=ErasureRequest,
-        gives={200: ErasureAnswer},
-        errors=(404,),
-    ),
-]

@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from treebandit.errors import InputError
 from treebandit.service.bodies import (
     ActivationAnswer,
     BatchAnswer,
@@ -36,7 +37,7 @@ from treebandit.service.entries import (
 )
 from treebandit.service.exchange import (
     NDJSON,
-    Operation,
+    Operations,
     body,
     decoded,
     json_answer,
@@ -50,6 +51,7 @@ from treebandit.service.ids import IDS
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
 
+OPERATIONS = Operations()
 _encode = msgspec.json.Encoder().encode
 _ID = re.compile(r"[^\x00-\x1f\x7f#]{1,256}")
 _LARGEST = 1e30
@@ -60,38 +62,21 @@ _DECISIONS_AT_ONCE = 20
 _MANY_ARMS = 300
 
 
+@OPERATIONS.add(
+    "POST",
+    "/v1/bandits/{name}/decisions",
+    "decide",
+    "decide",
+    takes=DecisionRequest,
+    gives={200: DecisionAnswer},
+    errors=(404, 410),
+)
 async def decide(request: Request) -> Response:
     """Make one decision; it is stored before it is answered."""
     service = runtime(request)
     policy = await _policy(service, request)
     asked = await body(request, DecisionRequest)
     return json_answer(await decided(service, policy, asked))
-
-
-async def decide_many(request: Request) -> Response:
-    """Make many decisions; those that cannot be made do not hinder the others."""
-    service = runtime(request)
-    policy = await _policy(service, request)
-    asked = await body(request, BatchRequest, limit=service.limits.bulk)
-    if len(asked.decisions) > service.limits.batch:
-        raise Refused(
-            400, "TooMany", f"{len(asked.decisions)} decisions; send at most {service.limits.batch} at once"
-        )
-
-    async def one(each: DecisionRequest) -> BatchItem:
-        try:
-            return BatchItem(await decided(service, policy, each, alone=False))
-        except Exception as error:
-            refused = refusal(error)
-            if refused is None or refused.status >= 500:
-                raise
-            return BatchItem(error=Problem(refused.code, refused.message))
-
-    items: list[BatchItem] = []
-    for start in range(0, len(asked.decisions), _DECISIONS_AT_ONCE):
-        part = asked.decisions[start : start + _DECISIONS_AT_ONCE]
-        items += await asyncio.gather(*(one(each) for each in part))
-    return json_answer(BatchAnswer(items))
 
 
 async def decided(
@@ -129,6 +114,15 @@ async def _slots_of(service: Runtime, bandit: int, event: str, body: bytes) -> l
     ]
 
 
+@OPERATIONS.add(
+    "POST",
+    "/v1/bandits/{name}/decisions/{id}/reward",
+    "reward",
+    "reward",
+    takes=RewardRequest,
+    gives={200: RewardAnswer, 202: RewardAnswer},
+    headers={"Idempotency-Key": ({"type": "string", "maxLength": 256}, "the same key again counts once")},
+)
 async def reward(request: Request) -> Response:
     """Tell what a decision earned."""
     service = runtime(request)
@@ -144,10 +138,53 @@ async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Store
     """Store a reward."""
     stored = await _stored(service, policy, [_new_reward(policy, given)])
     service.metrics.rewarded(policy.name, stored[0].status)
-    _wake(service)
+    service.wake()
     return stored[0]
 
 
+@OPERATIONS.add(
+    "POST",
+    "/v1/bandits/{name}/decisions:batch",
+    "decideMany",
+    "decide",
+    takes=BatchRequest,
+    gives={200: BatchAnswer},
+)
+async def decide_many(request: Request) -> Response:
+    """Make many decisions; those that cannot be made do not hinder the others."""
+    service = runtime(request)
+    policy = await _policy(service, request)
+    asked = await body(request, BatchRequest, limit=service.limits.bulk)
+    if len(asked.decisions) > service.limits.batch:
+        raise Refused(
+            400, "TooMany", f"{len(asked.decisions)} decisions; send at most {service.limits.batch} at once"
+        )
+
+    async def one(each: DecisionRequest) -> BatchItem:
+        try:
+            return BatchItem(await decided(service, policy, each, alone=False))
+        except Exception as error:
+            refused = refusal(error)
+            if refused is None or refused.status >= 500:
+                raise
+            return BatchItem(error=Problem(refused.code, refused.message))
+
+    items: list[BatchItem] = []
+    for start in range(0, len(asked.decisions), _DECISIONS_AT_ONCE):
+        part = asked.decisions[start : start + _DECISIONS_AT_ONCE]
+        items += await asyncio.gather(*(one(each) for each in part))
+    return json_answer(BatchAnswer(items))
+
+
+@OPERATIONS.add(
+    "POST",
+    "/v1/bandits/{name}/rewards",
+    "rewardMany",
+    "reward",
+    takes=RewardLine,
+    takes_media=NDJSON,
+    gives={200: RewardsAnswer, 400: RewardsAnswer},
+)
 async def reward_many(request: Request) -> Response:
     """Many rewards, one JSON object per line; good lines are stored, bad ones named by their number."""
     service = runtime(request)
@@ -161,19 +198,22 @@ async def reward_many(request: Request) -> Response:
         for number, line in lines[start : start + _LINES_AT_ONCE]:
             try:
                 entries.append(_new_reward(policy, decoded(line, RewardLine)))
-            except Refused as refused:
-                errors[str(number)] = refused.message
+            except (InputError, Refused) as refused:
+                errors[str(number)] = str(refused)
         if entries:
             stored = await _stored(service, policy, entries, alone=False)
             statuses.update(each.status for each in stored)
     for status, count in statuses.items():
         service.metrics.rewarded(policy.name, status, count)
-    _wake(service)
+    service.wake()
     shown = dict(list(errors.items())[:100])
     reply = RewardsAnswer(len(lines), dict(statuses), shown)
     return json_answer(reply, 400 if errors and not statuses else 200)
 
 
+@OPERATIONS.add(
+    "POST", "/v1/bandits/{name}/decisions/{id}/activate", "activate", "reward", gives={200: ActivationAnswer}
+)
 async def activate(request: Request) -> Response:
     """Tell that a deferred decision was used: its wait begins."""
     service = runtime(request)
@@ -195,7 +235,7 @@ async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored
     ids = [slot_id(event, slot) for slot in slots] or [event]
     new = [NewActivation(each, policy.config.wait_us) for each in ids]
     stored = await _stored(service, policy, list(new))
-    _wake(service)
+    service.wake()
     return [each for each in stored if each.status != "unknown"]
 
 
@@ -206,23 +246,17 @@ def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
         _check_id(given.slot.replace("#", "-"))
     values = given.value if isinstance(given.value, list) else [given.value]
     if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
-        raise Refused(
-            400,
-            "InvalidRequest",
-            f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}",
-        )
+        raise InputError(f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}")
     first = policy.config.aggregation == "first"
     key = given.key or ("" if first else IDS.new())
     if len(key) > 256 or (key and not key.isprintable() and any(ord(letter) < 32 for letter in key)):
-        raise Refused(400, "InvalidRequest", "the key has control characters, or more than 256 characters")
+        raise InputError("the key has control characters, or more than 256 characters")
     return NewReward(decision, key, float(sum(values)), _encode(RewardBody(given.value)), first)
 
 
 def _check_id(given: str) -> None:
     if not _ID.fullmatch(given):
-        raise Refused(
-            400, "InvalidRequest", f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#'"
-        )
+        raise InputError(f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#'")
 
 
 async def _policy(service: Runtime, request: Request) -> Policy:
@@ -247,69 +281,3 @@ async def _stored(
     if stored and stored[0].status == "deleted":
         raise no_bandit(policy.name)
     return stored
-
-
-def _wake(service: Runtime) -> None:
-    if service.learner is not None:
-        service.learner.wake()
-
-
-_KEY = {"Idempotency-Key": ({"type": "string", "maxLength": 256}, "the same key again counts once")}
-OPERATIONS = [
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/decisions",
-        decide,
-        "decide",
-        "Decide",
-        "decide",
-        takes=DecisionRequest,
-        gives={200: DecisionAnswer},
-        errors=(404, 410),
-    ),
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/decisions/{id}/reward",
-        reward,
-        "reward",
-        "Tell what a decision earned",
-        "reward",
-        takes=RewardRequest,
-        gives={200: RewardAnswer, 202: RewardAnswer},
-        headers=_KEY,
-        errors=(404,),
-    ),
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/decisions:batch",
-        decide_many,
-        "decideMany",
-        "Decide many times",
-        "decide",
-        takes=BatchRequest,
-        gives={200: BatchAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/rewards",
-        reward_many,
-        "rewardMany",
-        "Many rewards, one JSON object per line",
-        "reward",
-        takes=RewardLine,
-        takes_media=NDJSON,
-        gives={200: RewardsAnswer, 400: RewardsAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/decisions/{id}/activate",
-        activate,
-        "activate",
-        "Tell that a deferred decision was used",
-        "reward",
-        gives={200: ActivationAnswer},
-        errors=(404,),
-    ),
-]

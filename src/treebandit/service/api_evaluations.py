@@ -8,13 +8,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from treebandit.service import jobs
-from treebandit.service.exchange import Operation, bandit, body, json_answer, runtime
+from treebandit.service.exchange import Operations, bandit, body, json_answer, runtime
 from treebandit.service.jobs import EvaluationRequest, JobAnswer, JobsAnswer
 from treebandit.service.refusals import Refused
 
+OPERATIONS = Operations()
 
+
+@OPERATIONS.add(
+    "POST",
+    "/v1/bandits/{name}/evaluations",
+    "startEvaluation",
+    "read",
+    takes=EvaluationRequest,
+    gives={202: JobAnswer},
+)
 async def start(request: Request) -> Response:
-    """Start an evaluation."""
+    """Estimate what other policies would have earned, as a job."""
     row = await bandit(request)
     asked = await body(request, EvaluationRequest)
     service = runtime(request)
@@ -24,8 +34,11 @@ async def start(request: Request) -> Response:
     return json_answer(found[0], 202)
 
 
+@OPERATIONS.add(
+    "GET", "/v1/bandits/{name}/evaluations/{job}", "getEvaluation", "read", gives={200: JobAnswer}
+)
 async def show(request: Request) -> Response:
-    """One evaluation."""
+    """An evaluation and its result."""
     row = await bandit(request)
     number = str(request.path_params["job"])
     found = (
@@ -36,42 +49,8 @@ async def show(request: Request) -> Response:
     return json_answer(found[0])
 
 
+@OPERATIONS.add("GET", "/v1/bandits/{name}/evaluations", "listEvaluations", "read", gives={200: JobsAnswer})
 async def show_all(request: Request) -> Response:
-    """All evaluations."""
+    """The newest evaluations."""
     row = await bandit(request)
     return json_answer(JobsAnswer(await asyncio.to_thread(jobs.find, runtime(request).store, row)))
-
-
-OPERATIONS = [
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/evaluations",
-        start,
-        "startEvaluation",
-        "Estimate what other policies would have earned",
-        "read",
-        takes=EvaluationRequest,
-        gives={202: JobAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "GET",
-        "/v1/bandits/{name}/evaluations",
-        show_all,
-        "listEvaluations",
-        "The newest evaluations",
-        "read",
-        gives={200: JobsAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "GET",
-        "/v1/bandits/{name}/evaluations/{job}",
-        show,
-        "getEvaluation",
-        "An evaluation and its result",
-        "read",
-        gives={200: JobAnswer},
-        errors=(404,),
-    ),
-]

@@ -10,8 +10,9 @@ from starlette.responses import HTMLResponse, Response
 
 from treebandit.errors import StoreError
 from treebandit.service.bodies import HealthAnswer
-from treebandit.service.exchange import Operation, json_answer, runtime
+from treebandit.service.exchange import Operations, json_answer, runtime
 
+OPERATIONS = Operations()
 _DOCS = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>treebandit API</title>
 <link rel="stylesheet" href="assets/swagger-ui.css"></head><body><div id="swagger-ui"></div>
 <script src="assets/swagger-ui-bundle.js"></script>
@@ -19,13 +20,15 @@ _DOCS = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>tre
 """
 
 
+@OPERATIONS.add("GET", "/health/live", "live", gives={200: HealthAnswer})
 async def live(request: Request) -> Response:
     """The process answers."""
     return json_answer(HealthAnswer("ok"))
 
 
+@OPERATIONS.add("GET", "/health/ready", "ready", gives={200: HealthAnswer, 503: HealthAnswer})
 async def ready(request: Request) -> Response:
-    """Kernels are compiled, the store is reached, the newest model is loaded."""
+    """It can decide: kernels are compiled, the store is reached, the newest model is loaded."""
     service = runtime(request)
     missing = dict(service.missing)
     try:
@@ -38,8 +41,9 @@ async def ready(request: Request) -> Response:
     return json_answer(HealthAnswer("ok", warnings=service.warnings))
 
 
+@OPERATIONS.add("GET", "/metrics", "metrics", "read", gives={200: "text/plain"})
 async def metrics(request: Request) -> Response:
-    """Everything that is counted, for Prometheus."""
+    """Counters for Prometheus."""
     service = runtime(request)
     counted = service.metrics
     counted.waiting.set(service.writer.waiting)
@@ -52,29 +56,13 @@ async def metrics(request: Request) -> Response:
     return Response(counted.text(), media_type=CONTENT_TYPE_LATEST)
 
 
+@OPERATIONS.add("GET", "/openapi.json", "openapi", gives={200: dict})
 async def openapi(request: Request) -> Response:
-    """What the API can do."""
+    """This document."""
     return Response(request.app.state.openapi, media_type="application/json")
 
 
+@OPERATIONS.add("GET", "/docs", "docs", gives={200: "text/html"}, listed=False)
 async def docs(request: Request) -> Response:
-    """The same to read and to try."""
+    """This document to read and to try."""
     return HTMLResponse(_DOCS)
-
-
-OPERATIONS = [
-    Operation("GET", "/health/live", live, "live", "The process answers", gives={200: HealthAnswer}),
-    Operation(
-        "GET",
-        "/health/ready",
-        ready,
-        "ready",
-        "It can decide: kernels, store and model are there",
-        gives={200: HealthAnswer, 503: HealthAnswer},
-    ),
-    Operation(
-        "GET", "/metrics", metrics, "metrics", "Counters for Prometheus", "read", gives={200: "text/plain"}
-    ),
-    Operation("GET", "/openapi.json", openapi, "openapi", "This document", gives={200: dict}),
-    Operation("GET", "/docs", docs, "docs", "This document to read", gives={200: "text/html"}, listed=False),
-]

@@ -8,12 +8,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from treebandit.errors import SavedFileError
-from treebandit.service import models
+from treebandit.errors import InputError, SavedFileError
+from treebandit.service import models, queries
 from treebandit.service.bodies import PlaceAnswer, RollbackRequest, VersionAnswer, VersionsAnswer
 from treebandit.service.exchange import (
     BYTES,
-    Operation,
+    Operations,
     bandit,
     body,
     json_answer,
@@ -25,15 +25,26 @@ from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso
 
-_SHOWN = 100
+OPERATIONS = Operations()
 
 
+@OPERATIONS.add(
+    "GET",
+    "/v1/bandits/{name}/model",
+    "getModel",
+    "read",
+    gives={200: BYTES},
+    query={
+        "history": ({"type": "string", "enum": ["true", "false"]}, "false: to decide only"),
+        "version": ({"type": "integer", "minimum": 1}, "this version, to decide only"),
+    },
+)
 async def download(request: Request) -> Response:
-    """The newest model as a file of `agent.save`; by default whole, with `history=false` to decide only."""
+    """Download a model, the newest or a version, as a file of `agent.save`. `history=false`: to decide only."""
     row = await bandit(request)
     wanted = request.query_params.get("history", "true")
     if wanted not in ("true", "false"):
-        raise Refused(400, "InvalidRequest", f"history={wanted[:40]!r}; write true or false")
+        raise InputError(f"history={wanted[:40]!r}; write true or false")
     store = runtime(request).store
     version = whole(request, "version", 0, 1, 1 << 62)
     if version:
@@ -53,24 +64,44 @@ async def download(request: Request) -> Response:
     return Response(found.data, 200, headers, BYTES)
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/v1/bandits/{name}/model",
+    "putModel",
+    "admin",
+    takes=bytes,
+    takes_media=BYTES,
+    gives={202: PlaceAnswer},
+)
 async def upload(request: Request) -> Response:
-    """Go on from a file that `agent.save` wrote."""
+    """Upload a file that `agent.save` wrote, to go on from it."""
     row = await bandit(request)
     data = await read(request, runtime(request).limits.bulk)
     try:
         stored = await asyncio.to_thread(models.upload, runtime(request).store, row.id, data)
     except SavedFileError as error:
         raise Refused(400, "InvalidModel", _without_path(str(error))) from error
-    _wake(request)
+    runtime(request).wake()
     return json_answer(PlaceAnswer(stored.place), 202)
 
 
+@OPERATIONS.add(
+    "GET", "/v1/bandits/{name}/model/versions", "listVersions", "read", gives={200: VersionsAnswer}
+)
 async def versions(request: Request) -> Response:
-    """The newest versions."""
+    """The newest versions of the model."""
     row = await bandit(request)
     return json_answer(await asyncio.to_thread(_versions, runtime(request).store, row))
 
 
+@OPERATIONS.add(
+    "POST",
+    "/v1/bandits/{name}/model/rollback",
+    "rollBack",
+    "admin",
+    takes=RollbackRequest,
+    gives={202: PlaceAnswer},
+)
 async def roll_back(request: Request) -> Response:
     """Go back to what a version had learned."""
     row = await bandit(request)
@@ -80,7 +111,7 @@ async def roll_back(request: Request) -> Response:
         raise Refused(
             404, "ModelNotFound", f"there is no version {given.version}; the newest is {row.version}"
         )
-    _wake(request)
+    runtime(request).wake()
     return json_answer(PlaceAnswer(stored.place), 202)
 
 
@@ -89,86 +120,15 @@ def _versions(store: Store, row: BanditRow) -> VersionsAnswer:
         each[0]
         for each in store.rows("SELECT version FROM models WHERE bandit = ? AND kind = 'snapshot'", (row.id,))
     }
-    rows = store.rows(
-        f"SELECT time, body FROM entries WHERE bandit = ? AND kind = 'publish' ORDER BY time DESC LIMIT {_SHOWN}",
-        (row.id,),
-    )
     found = []
-    for time, data in rows:
-        what = msgspec.json.decode(bytes(data), type=models.Published)
-        found.append(
-            VersionAnswer(
-                what.version,
-                what.learned,
-                what.t,
-                what.rows,
-                iso(time),
-                what.rebuilds,
-                what.rebuild_seconds,
-                what.bytes,
-                what.version in kept,
-            )
-        )
+    for time, data in queries.versions(store, row):
+        what = msgspec.json.decode(data, type=models.Published)
+        learned = what.version, what.learned, what.t, what.rows
+        made = what.rebuilds, what.rebuild_seconds, what.bytes, what.version in kept
+        found.append(VersionAnswer(*learned, iso(time), *made))
     return VersionsAnswer(row.version, sorted(found, key=lambda each: -each.version))
 
 
 def _without_path(message: str) -> str:
     """The name of the scratch file means nothing to the caller."""
     return "the model " + message.partition(" ")[2] if message.startswith("/") else message
-
-
-def _wake(request: Request) -> None:
-    learner = runtime(request).learner
-    if learner is not None:
-        learner.wake()
-
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/v1/bandits/{name}/model",
-        download,
-        "getModel",
-        "Download a model",
-        "read",
-        gives={200: BYTES},
-        query={
-            "history": ({"type": "string", "enum": ["true", "false"]}, "false: to decide only"),
-            "version": ({"type": "integer", "minimum": 1}, "this version, to decide only"),
-        },
-        errors=(404,),
-    ),
-    Operation(
-        "PUT",
-        "/v1/bandits/{name}/model",
-        upload,
-        "putModel",
-        "Upload a model",
-        "admin",
-        takes=bytes,
-        takes_media=BYTES,
-        gives={202: PlaceAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "GET",
-        "/v1/bandits/{name}/model/versions",
-        versions,
-        "listVersions",
-        "Versions of the model",
-        "read",
-        gives={200: VersionsAnswer},
-        errors=(404,),
-    ),
-    Operation(
-        "POST",
-        "/v1/bandits/{name}/model/rollback",
-        roll_back,
-        "rollBack",
-        "Go back to a version",
-        "admin",
-        takes=RollbackRequest,
-        gives={202: PlaceAnswer},
-        errors=(404,),
-    ),
-]

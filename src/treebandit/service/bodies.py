@@ -15,7 +15,6 @@ DecisionId = Annotated[
     ),
 ]
 ArmName = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00-\\x1f\\x7f]+$")]
-BanditName = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", max_length=100)]
 Key = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
 SlotId = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
 Features = dict[str, Any]

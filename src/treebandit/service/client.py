@@ -70,6 +70,9 @@ class _Call:
 class _Calls:
     """What both clients share: requests, and what answers mean."""
 
+    #: What speaks HTTP.
+    _speaker: Any
+
     def __init__(
         self,
         url: str,
@@ -78,17 +81,14 @@ class _Calls:
         key: str | None = None,
         timeout: float = 1.0,
         retries: int = 3,
+        transport: Any = None,
     ) -> None:
-        """A client of one bandit.
-
-        url: of the service. key: needed where the service has keys. timeout: seconds for one call, all its tries
-        together. retries: how often a call is tried again, always with the same id, so that it counts once.
-        """
+        """A client of one bandit; its class tells what the arguments are."""
         if not timeout > 0:
             raise InputError(f"timeout={timeout!r}; give seconds above 0")
         self.bandit, self.timeout, self.retries = bandit, timeout, retries
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._options: dict[str, Any] = {"base_url": url.rstrip("/"), "headers": headers}
+        self._http = self._speaker(base_url=url.rstrip("/"), headers=headers, transport=transport)
 
     @property
     def _root(self) -> str:
@@ -100,15 +100,16 @@ class _Calls:
         body = {"id": id, "context": dict(context or {}), "arms": list(arms), **options}
         return _Call("POST", f"{self._root}/decisions", {k: v for k, v in body.items() if v is not None})
 
-    def _reward_call(self, id: str, value: Any, slot: str | None, key: str | None) -> _Call:
-        value = list(value) if isinstance(value, Sequence) else float(value)
-        body: dict[str, Any] = {"value": value, "key": key or uuid.uuid4().hex}
-        if slot is not None:
-            body["slot"] = slot
-        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/reward", body)
+    def _reward_call(
+        self, decision: Decided | str, value: float | Sequence[float], slot: str | None, key: str | None
+    ) -> _Call:
+        sent = list(value) if isinstance(value, Sequence) else float(value)
+        more = {} if slot is None else {"slot": slot}
+        return self._call_about(decision, "reward", {"value": sent, "key": key or uuid.uuid4().hex, **more})
 
-    def _activate_call(self, id: str) -> _Call:
-        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/activate")
+    def _call_about(self, decision: Decided | str, what: str, body: dict[str, Any] | None = None) -> _Call:
+        id = decision.id if isinstance(decision, Decided) else decision
+        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/{what}", body)
 
     @staticmethod
     def _decided(answer: dict[str, Any]) -> Decided:
@@ -155,9 +156,10 @@ class Client(_Calls):
 
     url: of the service.
     bandit: its name there.
-    options: `key`, needed where the service has keys; `timeout`, seconds for one call, all its tries together (1);
-        `retries`, how often a call is tried again, always with the same id, so that it counts once (3); `transport`,
-        of httpx.
+    key: needed where the service has keys.
+    timeout: seconds for one call, all its tries together.
+    retries: how often a call is tried again, always with the same id, so that it counts once.
+    transport: of httpx.
 
     Nothing listens on port 9, so the fallback is taken:
 
@@ -168,12 +170,7 @@ class Client(_Calls):
     ('tea', True)
     """
 
-    def __init__(self, url: str, bandit: str, **options: Any) -> None:
-        transport = options.pop("transport", None)
-        super().__init__(url, bandit, **options)
-        self._http = httpx.Client(**self._options, transport=transport)
-
-    __init__.__doc__ = _Calls.__init__.__doc__
+    _speaker = httpx.Client
 
     def decide(
         self,
@@ -212,12 +209,11 @@ class Client(_Calls):
         """
         if isinstance(decision, Decided) and decision.fallback:
             return "fallback"
-        id = decision.id if isinstance(decision, Decided) else decision
-        return str(self._run(self._reward_call(id, value, slot, key))["status"])
+        return str(self._run(self._reward_call(decision, value, slot, key))["status"])
 
     def activate(self, decision: Decided | str) -> None:
         """Tell that a deferred decision was used."""
-        self._run(self._activate_call(decision.id if isinstance(decision, Decided) else decision))
+        self._run(self._call_about(decision, "activate"))
 
     def close(self) -> None:
         """Close all connections."""
@@ -254,9 +250,10 @@ class AsyncClient(_Calls):
 
     url: of the service.
     bandit: its name there.
-    options: `key`, needed where the service has keys; `timeout`, seconds for one call, all its tries together (1);
-        `retries`, how often a call is tried again, always with the same id, so that it counts once (3); `transport`,
-        of httpx.
+    key: needed where the service has keys.
+    timeout: seconds for one call, all its tries together.
+    retries: how often a call is tried again, always with the same id, so that it counts once.
+    transport: of httpx.
 
     >>> import asyncio
     >>> async def decide():
@@ -266,12 +263,7 @@ class AsyncClient(_Calls):
     'tea'
     """
 
-    def __init__(self, url: str, bandit: str, **options: Any) -> None:
-        transport = options.pop("transport", None)
-        super().__init__(url, bandit, **options)
-        self._http = httpx.AsyncClient(**self._options, transport=transport)
-
-    __init__.__doc__ = _Calls.__init__.__doc__
+    _speaker = httpx.AsyncClient
 
     async def decide(
         self,
@@ -302,12 +294,11 @@ class AsyncClient(_Calls):
         """As `Client.reward`."""
         if isinstance(decision, Decided) and decision.fallback:
             return "fallback"
-        id = decision.id if isinstance(decision, Decided) else decision
-        return str((await self._run(self._reward_call(id, value, slot, key)))["status"])
+        return str((await self._run(self._reward_call(decision, value, slot, key)))["status"])
 
     async def activate(self, decision: Decided | str) -> None:
         """As `Client.activate`."""
-        await self._run(self._activate_call(decision.id if isinstance(decision, Decided) else decision))
+        await self._run(self._call_about(decision, "activate"))
 
     async def close(self) -> None:
         """Close all connections."""

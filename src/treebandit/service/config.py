@@ -112,17 +112,12 @@ def changed(before: BanditConfig, patch: dict[str, Any]) -> BanditConfig:
     except msgspec.ValidationError as error:
         raise ParameterError(str(error)) from error
     after = checked(after)
-    if {"class": "Bandit", **after.agent} != before.agent and after.agent.get("seed") != before.agent.get(
-        "seed"
-    ):
-        same = {**after.agent, "seed": before.agent.get("seed")}
-        after = msgspec.structs.replace(after, agent=same) if same == before.agent else after
+    same = {**after.agent, "seed": before.agent.get("seed")}
+    if same == before.agent:  # but for the seed, which was drawn anew
+        after = msgspec.structs.replace(after, agent=same)
     if after.agent != before.agent or after.columns != before.columns:
         raise ParameterError(
             "agent and columns of a bandit cannot be changed, as its log was learned by it; make another bandit, or "
             "upload a model"
         )
     return after
-
-
-__all__ = ["Aggregation", "BanditConfig", "Mode", "TreebanditError", "build_agent", "changed", "checked"]

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,7 +23,6 @@ from treebandit.service.runtime import Runtime
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso
 
-Span = Literal["15m", "1h", "24h", "7d", "all"]
 SPANS: dict[str, int] = {"15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800, "all": 0}
 #: Decisions that one look is about, at most: what it costs has a bound.
 _MOST = 100_000

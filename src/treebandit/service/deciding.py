@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from treebandit.core import Random
 from treebandit.errors import InputError
 from treebandit.oracles import TopK, best_arm
 from treebandit.service.bodies import Arm, DecisionAnswer, DecisionRequest, Slot, SlotAnswer
@@ -34,6 +35,16 @@ class Choice:
     policy: str = "agent"
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A request, and what holds for all decisions that it leads to."""
+
+    request: DecisionRequest
+    subject: str | None
+    holdout: bool
+    random: Random
+
+
 @dataclass
 class Policy:
     """What decides for one bandit at the moment: its settings, and a snapshot of its agent."""
@@ -46,53 +57,33 @@ class Policy:
     agent: Any
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def decide(
-        self, request: DecisionRequest, random: np.random.Generator
-    ) -> Sequence[NewEvent | NewDecision]:
+    def decide(self, request: DecisionRequest, random: Random) -> Sequence[NewEvent | NewDecision]:
         """The entries of one decision: one, or an event and one per slot. An InputError where it cannot be made."""
         _check_names(request)
         event = request.id or IDS.new()
         subject = None if request.subject is None else hashed(request.subject)
-        holdout = self._is_holdout(subject or event)
+        asked = _Asked(request, subject, self._is_holdout(subject or event), random)
         offer = _Offer(request)
         if request.slots is None:
-            body = self._body(offer, request.choose, request.baseline, request, holdout, random)
-            return [self._entry(event, body, request, holdout, subject)]
-        decisions = self._slots(event, offer, request, holdout, subject, random)
+            return [self._entry(event, self._body(offer, request.choose, request.baseline, asked), asked)]
+        decisions = self._slots(event, offer, request.slots, asked)
         return [NewEvent(event, [slot.id for slot in request.slots], subject), *decisions]
 
-    def _slots(
-        self,
-        event: str,
-        offer: _Offer,
-        request: DecisionRequest,
-        holdout: bool,
-        subject: str | None,
-        random: np.random.Generator,
-    ) -> list[NewDecision]:
+    def _slots(self, event: str, offer: _Offer, slots: list[Slot], asked: _Asked) -> list[NewDecision]:
         """One slot after the other, each from the arms that are left: its probability is given the slots before."""
-        assert request.slots is not None
         taken, entries = set[str](), []
-        for slot in request.slots:
+        for slot in slots:
             rest = offer.without(taken | set(slot.excluded)).with_features(slot)
             if not rest.arms:
                 raise InputError(f"no arm is left for slot {slot.id!r}; offer more arms, or exclude fewer")
             baseline = slot.baseline if slot.baseline in rest.arms else None
-            body = self._body(rest, 1, baseline, request, holdout, random)
-            body.slot, body.excluded = slot.id, list(request.excluded)
+            body = self._body(rest, 1, baseline, asked)
+            body.slot = slot.id
             taken.add(body.arms[body.chosen[0]])
-            entries.append(self._entry(slot_id(event, slot.id), body, request, holdout, subject))
+            entries.append(self._entry(slot_id(event, slot.id), body, asked))
         return entries
 
-    def _body(
-        self,
-        offer: _Offer,
-        count: int,
-        baseline: str | None,
-        request: DecisionRequest,
-        holdout: bool,
-        random: np.random.Generator,
-    ) -> DecisionBody:
+    def _body(self, offer: _Offer, count: int, baseline: str | None, asked: _Asked) -> DecisionBody:
         if count > len(offer.arms):
             raise InputError(
                 f"choose is {count}, but {len(offer.arms)} arms are offered; choose no more than these"
@@ -106,43 +97,35 @@ class Policy:
             probability=1.0,
             arm_contexts=offer.features,
             mode=self.config.mode,
-            excluded=list(request.excluded),
+            excluded=list(asked.request.excluded),
             baseline=baseline,
             several=count > 1,
             aggregation=self.config.aggregation,
         )
-        asked = self.config.mode == "online" or request.baseline_probability is None
-        agents = self._agents_choice(body, count) if asked else None
-        choice = self._choice(body, count, agents, request, holdout, random)
+        needed = self.config.mode == "online" or asked.request.baseline_probability is None
+        agents = self._agents_choice(body, count) if needed else None
+        choice = self._choice(body, count, agents, asked)
         body.chosen, body.policy = choice.rows, choice.policy
         body.probability, body.probabilities = choice.probability, choice.probabilities
         if agents is not None and choice is not agents:
             body.shadow = [body.arms[row] for row in agents.rows]
         return body
 
-    def _choice(
-        self,
-        body: DecisionBody,
-        count: int,
-        agents: Choice | None,
-        request: DecisionRequest,
-        holdout: bool,
-        random: np.random.Generator,
-    ) -> Choice:
+    def _choice(self, body: DecisionBody, count: int, agents: Choice | None, asked: _Asked) -> Choice:
         if self.config.mode != "online" or agents is None:
             choice = _baseline(body, count)
-            given = request.baseline_probability
+            given = asked.request.baseline_probability
             return choice if given is None else Choice(choice.rows, given, [], "baseline")
-        if not holdout:
+        if not asked.holdout:
             return agents
         policy = self.config.holdout_policy
         arm = policy.removeprefix("arm:")
         if policy == "baseline":
             return _baseline(body, count)
         if policy.startswith("arm:") and arm in body.arms and count == 1:
-            return _only(body.arms.index(arm), len(body.arms), policy)
+            return Choice([body.arms.index(arm)], 1.0, [float(each == arm) for each in body.arms], policy)
         with self.lock:
-            return _uniform(len(body.arms), count, random)
+            return _uniform(len(body.arms), count, asked.random)
 
     def _agents_choice(self, body: DecisionBody, count: int) -> Choice:
         rows, arms = candidate_rows(body)
@@ -160,18 +143,16 @@ class Policy:
             decision.rows.tolist(), float(decision.probability), decision.probabilities.tolist(), "agent"
         )
 
-    def _entry(
-        self, decision: str, body: DecisionBody, request: DecisionRequest, holdout: bool, subject: str | None
-    ) -> NewDecision:
+    def _entry(self, decision: str, body: DecisionBody, asked: _Asked) -> NewDecision:
         return NewDecision(
             id=decision,
             body=_encode(body),
             arm=body.arms[body.chosen[0]],
             probability=body.probability,
             version=self.version,
-            holdout=holdout and self.config.mode == "online",
-            wait=None if request.deferred else self.config.wait_us,
-            subject=subject,
+            holdout=asked.holdout and self.config.mode == "online",
+            wait=None if asked.request.deferred else self.config.wait_us,
+            subject=asked.subject,
         )
 
     def _is_holdout(self, by: str) -> bool:
@@ -272,10 +253,6 @@ def _baseline(body: DecisionBody, count: int) -> Choice:
     return Choice(rows, 1.0, [float(row in chosen) for row in range(len(body.arms))], "baseline")
 
 
-def _only(row: int, count: int, policy: str) -> Choice:
-    return Choice([row], 1.0, [float(each == row) for each in range(count)], policy)
-
-
-def _uniform(candidates: int, count: int, random: np.random.Generator) -> Choice:
+def _uniform(candidates: int, count: int, random: Random) -> Choice:
     rows = random.choice(candidates, size=count, replace=False).tolist()
     return Choice(rows, 1.0 / math.comb(candidates, count), [count / candidates] * candidates, "uniform")

@@ -9,9 +9,6 @@ import msgspec
 Kind = Literal[
     "config", "event", "decision", "reward", "activation", "close", "publish", "upload", "rollback", "erasure"
 ]
-#: What becomes of a reward: counts; its key (or, under `first`, its decision) was there before; another was first;
-#: its decision is not known yet; it came after the wait; its decision was erased.
-RewardStatus = Literal["counted", "repeated", "superseded", "early", "late", "erased"]
 
 
 class DecisionBody(msgspec.Struct, omit_defaults=True):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from treebandit.service.database import Connection
-from treebandit.service.entries import NewEntry, slot_id, slot_names
-from treebandit.service.log import Group, append, in_chunks
+from treebandit.service.entries import slot_id, slot_names
+from treebandit.service.log import in_chunks
 from treebandit.service.models import Erased
 from treebandit.service.store import BanditRow, Store
 
@@ -46,7 +46,7 @@ def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | 
                 bandit,
                 found,
             )
-            _log(store, connection, bandit, Erased(count))
+            store.log(connection, bandit, "erasure", msgspec.json.encode(Erased(count)))
         return count
 
     return int(store.write(work))
@@ -82,12 +82,7 @@ def purge(store: Store, row: BanditRow) -> int:
             (row.id, before),
         )
         connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (before, row.id))
-        _log(store, connection, row.id, Erased(count, before))
+        store.log(connection, row.id, "erasure", msgspec.json.encode(Erased(count, before)))
         return int(count)
 
     return int(store.write(work))
-
-
-def _log(store: Store, connection: Connection, bandit: int, what: Erased) -> None:
-    entry = NewEntry("erasure", msgspec.json.encode(what))
-    append(connection, [Group(bandit, [entry])], store.clock, store.database.dialect["for_update"])

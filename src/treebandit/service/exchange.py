@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -36,9 +37,8 @@ class Operation:
 
     method: str
     path: str
-    handler: Handler
     name: str
-    summary: str
+    handler: Handler
     role: str | None = None
     takes: Any = None
     takes_media: str = JSON
@@ -47,6 +47,27 @@ class Operation:
     headers: dict[str, tuple[dict[str, Any], str]] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
     listed: bool = True
+
+    @property
+    def summary(self) -> str:
+        """The first sentence that its handler says of itself."""
+        return re.split(r"\.(?:\s|$)", self.handler.__doc__ or "")[0]
+
+
+class Operations(list[Operation]):
+    """The operations of one module, in the order in which paths are tried."""
+
+    def add(
+        self, method: str, path: str, name: str, role: str | None = None, **more: Any
+    ) -> Callable[[Handler], Handler]:
+        """A decorator that makes a handler an operation; 404 is among the errors of a path that names a bandit."""
+        errors = more.pop("errors", (404,) if "{name}" in path else ())
+
+        def added(handler: Handler) -> Handler:
+            self.append(Operation(method, path, name, handler, role, errors=errors, **more))
+            return handler
+
+        return added
 
 
 def runtime(request: Request) -> Runtime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -15,7 +15,6 @@ from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso
 
 _encode = msgspec.json.Encoder().encode
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def records(
@@ -79,25 +78,10 @@ def parquet(found: list[dict[str, Any]]) -> bytes:
         import polars as pl
     except ImportError as error:
         raise MissingExtraError("polars", "service") from error
-    moment = pl.Datetime("us", "UTC")
-    schema = {
-        "id": pl.String(),
-        "time": moment,
-        "arms": pl.List(pl.String),
-        "context": pl.String(),
-        "arm_contexts": pl.List(pl.String),
-        "chosen": pl.List(pl.Int32),
-        "probability": pl.Float64(),
-        "probabilities": pl.List(pl.Float64),
-        "reward": pl.Float64(),
-        "rewards": pl.List(pl.Float64),
-        "reward_time": moment,
-        "policy": pl.String(),
-        "version": pl.String(),
-        "holdout": pl.Boolean(),
-    }
+    from treebandit.evaluation.columns import SCHEMA
+
     rows = [_flat(record) for record in found]
-    frame = pl.DataFrame({name: [row.get(name) for row in rows] for name in schema}, schema=schema)
+    frame = pl.DataFrame({name: [row.get(name) for row in rows] for name in SCHEMA}, schema=SCHEMA)
     file = io.BytesIO()
     frame.write_parquet(file)
     return file.getvalue()
@@ -112,8 +96,3 @@ def _flat(record: dict[str, Any]) -> dict[str, Any]:
     if "arm_contexts" in record:
         flat["arm_contexts"] = [_encode(each).decode() for each in record["arm_contexts"]]
     return flat
-
-
-def moment(microseconds: int) -> datetime:
-    """A time of the store."""
-    return _EPOCH + timedelta(microseconds=microseconds)

@@ -14,12 +14,14 @@ import msgspec
 from treebandit.errors import SavedFileError, StoreError, TreebanditError
 from treebandit.service import models
 from treebandit.service.config import BanditConfig, build_agent
-from treebandit.service.entries import DecisionBody, Entry, decision_body, reward_body
+from treebandit.service.entries import Entry, decision_body, reward_body
 from treebandit.service.features import candidate_rows
 from treebandit.service.models import Closed, RolledBack, Uploaded
 from treebandit.service.store import Store
 
 _BATCH = 500
+#: Members of a Fold that a checkpoint keeps.
+_NOTED = ("t", "offset", "rows", "skipped", "offered", "changed")
 _About = dict[str, list[Entry]]
 
 
@@ -35,7 +37,8 @@ class Fold:
         self.store, self.bandit, self.config = store, bandit, config
         self.agent = build_agent(config)
         self.place = self.t = self.offset = self.rows = self.skipped = self.changed = 0
-        self._offered = False
+        #: Whether the arms of the first decision were offered to the agent.
+        self.offered = False
         #: The place of the checkpoint that this fold began with.
         self.taken_up = 0
 
@@ -60,14 +63,7 @@ class Fold:
 
     def note(self) -> dict[str, int]:
         """What a checkpoint keeps beside the agent."""
-        return {
-            "t": self.t,
-            "offset": self.offset,
-            "rows": self.rows,
-            "skipped": self.skipped,
-            "offered": self._offered,
-            "changed": self.changed,
-        }
+        return {name: getattr(self, name) for name in _NOTED}
 
     def _take_up(self, found: models.Model) -> None:
         try:
@@ -75,10 +71,7 @@ class Fold:
         except SavedFileError:  # of another version of treebandit: the log has it all
             return
         self.place = self.taken_up = found.place
-        self.t, self.offset = found.note["t"], found.note["offset"]
-        self.rows, self.skipped = found.note["rows"], found.note["skipped"]
-        self._offered = bool(found.note["offered"])
-        self.changed = found.note["changed"]
+        vars(self).update({name: found.note[name] for name in _NOTED})
         config = self.store.last_entry(self.bandit, ["config"], found.place)
         if config is not None:
             self.config = msgspec.json.decode(config.body, type=BanditConfig)
@@ -104,7 +97,7 @@ class Fold:
 
     def _decision(self, entry: Entry, about: _About) -> None:
         self.t = entry.t or self.t
-        if not self._offered and entry.body:
+        if not self.offered and entry.body:
             self._register(entry)
         # A reward may have come before its decision.
         if entry.due is not None:
@@ -118,7 +111,7 @@ class Fold:
             self.agent.choose(rows, arms)
         except TreebanditError:
             return
-        self._offered = True
+        self.offered = True
 
     def _activation(self, entry: Entry, about: _About) -> None:
         decision = _decision_in(about, entry)
@@ -189,12 +182,12 @@ class Fold:
             raise StoreError("an uploaded model is missing from the store")
         self.agent = models.loaded(found.data)
         self.offset = max(self.agent.clock - self.t, 0)
-        self._offered = True
+        self.offered = True
 
     def _rollback(self, entry: Entry, about: _About) -> None:
         before = Fold.at(self.store, self.bandit, msgspec.json.decode(entry.body, type=RolledBack).learned)
         self.agent, self.offset, self.rows = before.agent, before.offset, before.rows
-        self._offered = before._offered
+        self.offered = before.offered
 
     def _erasure(self, entry: Entry, about: _About) -> None:
         if not self.rows:
@@ -202,7 +195,7 @@ class Fold:
         # What was erased is in the agent: make it anew from the log, where it is no more.
         anew = Fold.at(self.store, self.bandit, entry.place - 1, from_checkpoint=False)
         self.agent, self.offset, self.rows = anew.agent, anew.offset, anew.rows
-        self.skipped, self._offered = anew.skipped, anew._offered
+        self.skipped, self.offered = anew.skipped, anew.offered
 
     def _nothing(self, entry: Entry, about: _About) -> None:
         """Tells others; changes nothing here."""
@@ -266,11 +259,6 @@ def _rewards(decision: Entry, about: _About, *, before: int, due: int | None) ->
         for each in about.get(str(decision.decision), ())
         if each.kind == "reward" and each.place < before and (due is None or each.time < due)
     ]
-
-
-def answered(body: DecisionBody) -> list[str]:
-    """The arms that a decision chose."""
-    return [body.arms[row] for row in body.chosen]
 
 
 def outcome(entries: Sequence[Entry]) -> tuple[Any, int | None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import sys
 import tempfile
@@ -21,7 +20,6 @@ from treebandit.service.ids import IDS
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso, microseconds
 
-_log = logging.getLogger("treebandit.jobs")
 _CODE = "from treebandit.service.jobs import main; main()"
 _PAGE = 10_000
 _LONGEST_SECONDS = 3600.0

@@ -57,9 +57,7 @@ class KeyRing:
         """All, by name."""
         return sorted(self._keys.values(), key=lambda key: key.name)
 
-    def add(
-        self, name: str, roles: Sequence[str], *, bandit: str | None = None, secret: str | None = None
-    ) -> str:
+    def add(self, name: str, roles: Sequence[str], *, bandit: str | None = None) -> str:
         """Make a key; its secret, which is shown only now."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
             raise ParameterError(f"the key's name {name!r}; use letters, digits, '.', '_' and '-'")
@@ -67,21 +65,14 @@ class KeyRing:
             raise ParameterError(f"the role {wrong[0]!r}; choose from {', '.join(ROLES)}")
         if not roles:
             raise ParameterError(f"a key without a role; choose from {', '.join(ROLES)}")
-        if secret is not None and len(secret) < 16:
-            raise ParameterError("the key is shorter than 16 characters; leave it out to have one made")
         if any(key.name == name for key in self._keys.values()):
             raise ParameterError(f"there is a key {name!r}; remove it first, or choose another name")
-        made = secret or f"tb_{secrets.token_urlsafe(32)}"
+        made = f"tb_{secrets.token_urlsafe(32)}"
+        key = _hash(made), name, " ".join(sorted(set(roles))), bandit
         self._store.write(
             lambda connection: connection.rows(
                 "INSERT INTO keys (hash, name, roles, bandit, created) VALUES (?, ?, ?, ?, ?)",
-                (
-                    _hash(made),
-                    name,
-                    " ".join(sorted(set(roles))),
-                    bandit,
-                    self._store.clock.now(connection.wall()),
-                ),
+                (*key, self._store.clock.now(connection.wall())),
             )
         )
         self.refresh()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 class Metrics:
@@ -19,22 +21,9 @@ class Metrics:
         self.repeated = self._counter("decisions_repeated", "Decisions asked for again.", of_bandit)
         self.rewards = self._counter("rewards", "Rewards, by what became of them.", [*of_bandit, "status"])
         self.requests = self._counter("http_requests", "Requests.", ["operation", "status"])
-        self.seconds = Histogram(
-            "treebandit_http_request_seconds",
-            "Time to answer.",
-            ["operation"],
-            registry=self.registry,
-            buckets=_SECONDS,
-        )
-        self.commit_seconds = Histogram(
-            "treebandit_commit_seconds", "Time of one transaction.", registry=self.registry, buckets=_SECONDS
-        )
-        self.commit_size = Histogram(
-            "treebandit_commit_requests",
-            "Requests in one transaction.",
-            registry=self.registry,
-            buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
-        )
+        self.seconds = self._histogram("http_request_seconds", "Time to answer.", _SECONDS, ["operation"])
+        self.commit_seconds = self._histogram("commit_seconds", "Time of one transaction.", _SECONDS)
+        self.commit_size = self._histogram("commit_requests", "Requests in one transaction.", _SIZES)
         self.waiting = self._gauge("store_waiting", "Requests that wait for the store.", [])
         self.version = self._gauge("model_version", "Version that decides.", of_bandit)
         self.logged = self._gauge("log_place", "Entries of the log.", of_bandit)
@@ -49,6 +38,11 @@ class Metrics:
 
     def _counter(self, name: str, says: str, labels: list[str]) -> Counter:
         return Counter(f"treebandit_{name}", says, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, says: str, buckets: tuple[float, ...], labels: Sequence[str] = ()
+    ) -> Histogram:
+        return Histogram(f"treebandit_{name}", says, labels, registry=self.registry, buckets=buckets)
 
     def _gauge(self, name: str, says: str, labels: list[str]) -> Gauge:
         return Gauge(f"treebandit_{name}", says, labels, registry=self.registry)

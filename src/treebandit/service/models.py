@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +14,7 @@ from treebandit.errors import SavedFileError, StoreError
 from treebandit.service.config import check_description
 from treebandit.service.database import Connection, transaction
 from treebandit.service.entries import NewEntry, Stored
-from treebandit.service.log import Group, append
+from treebandit.service.log import Group
 from treebandit.service.store import Store
 
 ModelKind = Literal["snapshot", "checkpoint", "upload"]
@@ -82,12 +81,12 @@ def saved_bytes(agent: Any, *, history: bool = True) -> bytes:
         return path.read_bytes()
 
 
-def loaded(data: bytes, *, max_bytes: int = saving.MAX_BYTES) -> Any:
+def loaded(data: bytes) -> Any:
     """The agent in such bytes."""
     with tempfile.TemporaryDirectory(prefix="treebandit-") as folder:
         path = Path(folder) / "agent"
         path.write_bytes(data)
-        return saving.load(path, max_bytes=max_bytes)
+        return saving.load(path)
 
 
 def publish(store: Store, connection: Connection, bandit: int, data: bytes, what: Published) -> int:
@@ -97,7 +96,7 @@ def publish(store: Store, connection: Connection, bandit: int, data: bytes, what
         row = _locked(store, connection, bandit, "version")
         what.version = row[0] + 1
         what.bytes = len(data)
-        stored = _log(store, connection, bandit, NewEntry("publish", msgspec.json.encode(what)))
+        stored = store.log(connection, bandit, "publish", msgspec.json.encode(what))
         _insert(connection, bandit, "snapshot", what.version, what.learned, stored.time, {}, data)
         connection.rows("UPDATE bandits SET version = ? WHERE id = ?", (what.version, bandit))
     return what.version
@@ -120,12 +119,11 @@ def close_waits(store: Store, connection: Connection, bandit: int) -> bool:
     with transaction(connection):
         after, time = _locked(store, connection, bandit, "closed_until, time")
         until = store.clock.now(connection.wall(), time)
-        due = connection.rows("SELECT min(due) FROM entries WHERE bandit = ? AND due > ?", (bandit, after))[
-            0
-        ][0]
+        sql = "SELECT min(due) FROM entries WHERE bandit = ? AND due > ?"
+        ((due,),) = connection.rows(sql, (bandit, after))
         if due is None or due > until:
             return False
-        _log(store, connection, bandit, NewEntry("close", msgspec.json.encode(Closed(after, until))))
+        store.log(connection, bandit, "close", msgspec.json.encode(Closed(after, until)))
         connection.rows("UPDATE bandits SET closed_until = ? WHERE id = ?", (until, bandit))
     return True
 
@@ -144,14 +142,10 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
 
     def work(connection: Connection) -> Stored:
         _locked(store, connection, bandit, "id")
-        number = (
-            connection.rows(
-                "SELECT coalesce(max(version), 0) FROM models WHERE bandit = ? AND kind = 'upload'", (bandit,)
-            )[0][0]
-            + 1
-        )
-        entry = NewEntry("upload", msgspec.json.encode(Uploaded(number, type(agent).__name__)))
-        stored = _log(store, connection, bandit, entry)
+        sql = "SELECT coalesce(max(version), 0) + 1 FROM models WHERE bandit = ? AND kind = 'upload'"
+        ((number,),) = connection.rows(sql, (bandit,))
+        body = msgspec.json.encode(Uploaded(number, type(agent).__name__))
+        stored = store.log(connection, bandit, "upload", body)
         _insert(connection, bandit, "upload", number, stored.place, stored.time, {}, data)
         return stored
 
@@ -184,21 +178,20 @@ def newest(
     store: Store, bandit: int, kind: ModelKind, *, through: int | None = None, least: int = 0
 ) -> Model | None:
     """The newest model of a kind whose place is from `least` to `through`."""
-    rows = store.rows(
-        "SELECT kind, version, place, time, note, data FROM models WHERE bandit = ? AND kind = ? AND place >= ? "
-        "AND place <= ? ORDER BY version DESC LIMIT 1",
-        (bandit, kind, least, (1 << 62) if through is None else through),
-    )
-    return _model(rows[0]) if rows else None
+    where = "place >= ? AND place <= ? ORDER BY version DESC LIMIT 1"
+    return _found(store, bandit, kind, where, least, (1 << 62) if through is None else through)
 
 
 def model(store: Store, bandit: int, kind: ModelKind, version: int) -> Model | None:
     """One model."""
-    rows = store.rows(
-        "SELECT kind, version, place, time, note, data FROM models WHERE bandit = ? AND kind = ? AND version = ?",
-        (bandit, kind, version),
-    )
-    return _model(rows[0]) if rows else None
+    return _found(store, bandit, kind, "version = ?", version)
+
+
+def _found(store: Store, bandit: int, kind: ModelKind, where: str, *values: int) -> Model | None:
+    sql = "SELECT version, place, time, note, data FROM models WHERE bandit = ? AND kind = ? AND "
+    for version, place, time, note, data in store.rows(sql + where, (bandit, kind, *values)):
+        return Model(kind, version, place, time, msgspec.json.decode(note), bytes(data))
+    return None
 
 
 def forget_before(store: Store, connection: Connection, bandit: int, place: int) -> None:
@@ -233,19 +226,9 @@ def _insert(
 
 def _locked(store: Store, connection: Connection, bandit: int, columns: str) -> tuple[Any, ...]:
     rows = connection.rows(
-        f"SELECT {columns} FROM bandits WHERE id = ? AND deleted IS NULL {store.database.dialect['for_update']}",
+        f"SELECT {columns} FROM bandits WHERE id = ? AND deleted IS NULL {store.for_update}",
         (bandit,),
     )
     if not rows:
         raise StoreError("the bandit has been deleted")
     return rows[0]
-
-
-def _log(store: Store, connection: Connection, bandit: int, entry: NewEntry) -> Stored:
-    return append(connection, [Group(bandit, [entry])], store.clock, store.database.dialect["for_update"])[0][
-        0
-    ]
-
-
-def _model(row: Sequence[Any]) -> Model:
-    return Model(row[0], row[1], row[2], row[3], msgspec.json.decode(row[4]), bytes(row[5]))

@@ -49,14 +49,19 @@ class Action(msgspec.Struct, kw_only=True):
     features: list[dict[str, Any]] | dict[str, Any] | None = None
 
 
-class RankRequest(msgspec.Struct, kw_only=True, rename="camel"):
-    """What to rank."""
+class Ranked(msgspec.Struct, kw_only=True, rename="camel"):
+    """What is ranked, with slots or without."""
 
     actions: Annotated[list[Action], Meta(min_length=1)]
     context_features: list[dict[str, Any]] | dict[str, Any] | None = None
-    excluded_actions: list[str] | None = None
     event_id: Annotated[str, Meta(max_length=256)] | None = None
     defer_activation: bool | None = False
+
+
+class RankRequest(Ranked, kw_only=True, rename="camel"):
+    """What to rank."""
+
+    excluded_actions: list[str] | None = None
 
 
 class SlotRequest(msgspec.Struct, kw_only=True, rename="camel"):
@@ -68,14 +73,10 @@ class SlotRequest(msgspec.Struct, kw_only=True, rename="camel"):
     excluded_actions: list[str] | None = None
 
 
-class MultiSlotRequest(msgspec.Struct, kw_only=True, rename="camel"):
+class MultiSlotRequest(Ranked, kw_only=True, rename="camel"):
     """What to rank for several slots."""
 
-    actions: Annotated[list[Action], Meta(min_length=1)]
     slots: Annotated[list[SlotRequest], Meta(min_length=1)]
-    context_features: list[dict[str, Any]] | dict[str, Any] | None = None
-    event_id: Annotated[str, Meta(max_length=256)] | None = None
-    defer_activation: bool | None = False
 
 
 class RewardValue(msgspec.Struct):
@@ -100,16 +101,12 @@ class SlotRewards(msgspec.Struct):
 async def rank(request: Request, policy: Policy) -> Response:
     """One action."""
     asked = await body(request, RankRequest)
-    reply = await decided(runtime(request), policy, _decision(asked))
+    reply = await decided(runtime(request), policy, _decision(asked, excluded=asked.excluded_actions))
     if reply.arm is UNSET:
         raise InputError(f"the eventId {asked.event_id!r} was ranked with slots; rank with another one")
+    ranking = _ranking([action.id for action in asked.actions], reply)
     return json_answer(
-        {
-            "eventId": asked.event_id or reply.id,
-            "ranking": _ranking([action.id for action in asked.actions], reply),
-            "rewardActionId": reply.arm,
-        },
-        201,
+        {"eventId": asked.event_id or reply.id, "ranking": ranking, "rewardActionId": reply.arm}, 201
     )
 
 
@@ -125,13 +122,7 @@ async def multi_slot_rank(request: Request, policy: Policy) -> Response:
         )
         for slot in asked.slots
     ]
-    wanted = RankRequest(
-        actions=asked.actions,
-        context_features=asked.context_features,
-        event_id=asked.event_id,
-        defer_activation=asked.defer_activation,
-    )
-    reply = await decided(runtime(request), policy, _decision(wanted, slots))
+    reply = await decided(runtime(request), policy, _decision(asked, slots=slots))
     if reply.slots is UNSET:
         raise InputError(f"the eventId {asked.event_id!r} was ranked without slots; rank with another one")
     chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in reply.slots]
@@ -194,12 +185,7 @@ async def _shown(request: Request, row: BanditRow) -> dict[str, Any]:
 async def model_properties(request: Request, policy: Policy) -> Response:
     """When the model was made, and changed last."""
     row = await _row(request, policy)
-    times = await asyncio.to_thread(
-        runtime(request).store.rows,
-        "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = 'publish'",
-        (row.id,),
-    )
-    first, last = times[0]
+    first, last = await _times(request, row, "publish")
     return json_answer(
         {"creationTime": iso(first or row.created), "lastModifiedTime": iso(last or row.created)}
     )
@@ -207,15 +193,14 @@ async def model_properties(request: Request, policy: Policy) -> Response:
 
 async def log_properties(request: Request, policy: Policy) -> Response:
     """From when to when there are decisions."""
-    row = await _row(request, policy)
-    times = await asyncio.to_thread(
-        runtime(request).store.rows,
-        "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = 'decision'",
-        (row.id,),
-    )
-    if times[0][0] is None:
-        return json_answer({"dateRange": None})
-    return json_answer({"dateRange": {"from": iso(times[0][0]), "to": iso(times[0][1])}})
+    first, last = await _times(request, await _row(request, policy), "decision")
+    return json_answer({"dateRange": None if first is None else {"from": iso(first), "to": iso(last)}})
+
+
+async def _times(request: Request, row: BanditRow, kind: str) -> Any:
+    """Of the first and of the last entry of a kind."""
+    sql = "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = ?"
+    return (await asyncio.to_thread(runtime(request).store.rows, sql, (row.id, kind)))[0]
 
 
 _Call = Callable[[Request, Policy], Awaitable[Response]]
@@ -306,11 +291,13 @@ def _found(method: str, path: str) -> tuple[tuple[str, _Call, str] | None, str]:
     return None, ""
 
 
-def _decision(asked: RankRequest, slots: list[Slot] | None = None) -> DecisionRequest:
+def _decision(
+    asked: Ranked, *, excluded: list[str] | None = None, slots: list[Slot] | None = None
+) -> DecisionRequest:
     return DecisionRequest(
         context=merged(asked.context_features),
         arms=[Arm(action.id, merged(action.features)) for action in asked.actions],
-        excluded=list(asked.excluded_actions or ()),
+        excluded=list(excluded or ()),
         slots=slots,
         id=_event_id(asked.event_id),
         deferred=bool(asked.defer_activation),
@@ -359,7 +346,7 @@ async def _row(request: Request, policy: Policy) -> BanditRow:
 
 
 OPERATIONS = [
-    Operation(method, path, call, "personalizer", "Azure Personalizer's API", listed=False)
+    Operation(method, path, "personalizer", call, listed=False)
     for path in ("/personalizer/{rest:path}", "/bandits/{name}/personalizer/{rest:path}")
     for method in ("GET", "POST", "PUT", "DELETE")
 ]

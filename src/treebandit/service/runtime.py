@@ -136,16 +136,12 @@ class Runtime:
             rows = {row.name: row for row in await asyncio.to_thread(self.store.bandits)}
             for name, row in rows.items():
                 policy = self._policies.get(name)
-                if policy is None or (policy.bandit, policy.revision, policy.version) != (
-                    row.id,
-                    row.revision,
-                    row.version,
-                ):
+                stored = row.id, row.revision, row.version
+                if policy is None or (policy.bandit, policy.revision, policy.version) != stored:
                     await self._renew(row, policy)
             for gone in self._policies.keys() - rows.keys():
                 del self._policies[gone]
-                for reasons in (self.missing, self.warnings):
-                    reasons.pop(f"model of {gone}", None)
+                self._model_is_well(gone)
             self._rows = rows
             self.missing.pop("store", None)
             if self.learner is not None and self.learner.failures:
@@ -162,8 +158,7 @@ class Runtime:
         try:
             made = await asyncio.to_thread(self._loaded, row)
             self._refused.pop(row.id, None)
-            for reasons in (self.missing, self.warnings):
-                reasons.pop(f"model of {row.name}", None)
+            self._model_is_well(row.name)
         except SavedFileError as error:
             # Written by another version of treebandit: go on with the one that is loaded, and say so.
             self._refused[row.id] = (row.version, str(error))
@@ -174,6 +169,10 @@ class Runtime:
             made = fresh_policy(row.id, row.name, row.config, row.revision)
         self._policies[row.name] = made
 
+    def _model_is_well(self, name: str) -> None:
+        for reasons in (self.missing, self.warnings):
+            reasons.pop(f"model of {name}", None)
+
     def _loaded(self, row: BanditRow) -> Policy:
         found = models.newest(self.store, row.id, "snapshot") if row.version else None
         if found is None:
@@ -182,6 +181,11 @@ class Runtime:
             return made
         agent = own_stream(models.loaded(found.data))
         return Policy(row.id, row.name, row.config, row.revision, found.version, agent)
+
+    def wake(self) -> None:
+        """Let the learner look at once for what is new in the log."""
+        if self.learner is not None:
+            self.learner.wake()
 
     def _wake(self) -> None:
         if self._loop is not None:

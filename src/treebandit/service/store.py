@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,13 +20,14 @@ from treebandit.service.database import (
     shown_url,
     transaction,
 )
-from treebandit.service.entries import Entry, NewEntry, Stored
+from treebandit.service.entries import Entry, Kind, NewEntry, Stored
 from treebandit.service.log import Group, append, in_chunks
 
 _ENTRY = "place, time, kind, decision, reward_key, due, t, version, holdout, body"
 _BANDIT = "id, name, config, revision, created, place, decisions, time, closed_until, version, purged"
 #: How often a transaction is tried again where another replica has stored the same id a moment before.
 _TRIES = 3
+_Made = TypeVar("_Made")
 
 
 class BanditRow(NamedTuple):
@@ -67,11 +68,9 @@ class Store:
 
     def close(self) -> None:
         """End all idle sessions."""
-        while True:
-            try:
+        with suppress(queue.Empty):
+            while True:
                 self._idle.get_nowait().close()
-            except queue.Empty:
-                return
 
     @contextmanager
     def session(self) -> Iterator[Connection]:
@@ -111,14 +110,28 @@ class Store:
 
     def append(self, groups: Sequence[Group], connection: Connection) -> list[list[Stored]]:
         """Store groups durably, in one transaction on this session."""
-        for attempt in range(_TRIES):
-            try:
-                with transaction(connection):
-                    return append(connection, groups, self.clock, self.database.dialect["for_update"])
-            except self.database.collision:
-                if attempt + 1 == _TRIES:
-                    raise
-        raise AssertionError("unreachable")
+
+        def work() -> list[list[Stored]]:
+            with transaction(connection):
+                return append(connection, groups, self.clock, self.for_update)
+
+        return self._tried(work)
+
+    def _tried(self, work: Callable[[], _Made]) -> _Made:
+        """Do it again where another replica has stored the same id a moment before."""
+        for _ in range(_TRIES - 1):
+            with suppress(*self.database.collision):
+                return work()
+        return work()
+
+    @property
+    def for_update(self) -> str:
+        """What locks the rows of a SELECT until the transaction ends."""
+        return self.database.dialect["for_update"]
+
+    def log(self, connection: Connection, bandit: int, kind: Kind, body: bytes) -> Stored:
+        """Store one entry in the transaction that is open."""
+        return append(connection, [Group(bandit, [NewEntry(kind, body)])], self.clock, self.for_update)[0][0]
 
     def append_now(self, group: Group) -> list[Stored]:
         """Store one group in a transaction of its own; for callers that are in no hurry."""
@@ -151,11 +164,10 @@ class Store:
         self, name: str, change: Callable[[BanditConfig | None], BanditConfig]
     ) -> tuple[BanditRow, bool]:
         """Make a bandit, or change the settings of one; whether it is new. `change` gets the settings until now."""
-        for_update = self.database.dialect["for_update"]
 
         def work(connection: Connection) -> bool:
             found = connection.rows(
-                f"SELECT {_BANDIT} FROM bandits WHERE deleted IS NULL AND name = ? {for_update}", (name,)
+                f"SELECT {_BANDIT} FROM bandits WHERE deleted IS NULL AND name = ? {self.for_update}", (name,)
             )
             before = _bandit(found[0]) if found else None
             config = change(before.config if before else None)
@@ -177,16 +189,10 @@ class Store:
                 connection.rows(
                     "UPDATE bandits SET config = ?, revision = revision + 1 WHERE id = ?", (body, number)
                 )
-            append(connection, [Group(number, [NewEntry("config", body)])], self.clock, for_update)
+            self.log(connection, number, "config", body)
             return before is None
 
-        for attempt in range(_TRIES):
-            try:
-                new = self.write(work)
-                break
-            except self.database.collision:
-                if attempt + 1 == _TRIES:
-                    raise
+        new = self._tried(lambda: self.write(work))
         row = self.bandit(name)
         if row is None:
             raise StoreError(f"the bandit {name!r} was deleted in the same moment")
@@ -197,7 +203,7 @@ class Store:
 
         def work(connection: Connection) -> bool:
             found = connection.rows(
-                f"SELECT id FROM bandits WHERE deleted IS NULL AND name = ? {self.database.dialect['for_update']}",
+                f"SELECT id FROM bandits WHERE deleted IS NULL AND name = ? {self.for_update}",
                 (name,),
             )
             if not found:
@@ -246,10 +252,6 @@ class Store:
             (bandit, after, until, last[0], last[0], last[1]),
         )
         return [_entry(row) for row in rows]
-
-    def next_due(self, bandit: int, after: int) -> int | None:
-        """When the next wait ends."""
-        return self.rows("SELECT min(due) FROM entries WHERE bandit = ? AND due > ?", (bandit, after))[0][0]  # type: ignore[no-any-return]
 
     def last_entry(self, bandit: int, kinds: Sequence[str], through: int) -> Entry | None:
         """The last entry of these kinds at or before a place."""

@@ -121,11 +121,8 @@ class BinnedRows(BootstrapRows):
         while binned + max(1, binned // 8) <= self._length:
             binned += max(1, binned // 8)
         if binned != self._binned:
-            self._bins, self._binned, self._encoded_rows = (
-                Bins.fit(self._features[:binned], MOST_BINS),
-                binned,
-                0,
-            )
+            self._bins = Bins.fit(self._features[:binned], MOST_BINS)
+            self._binned, self._encoded_rows = binned, 0
             self._codes = np.empty((len(self._targets), len(row)), np.uint8)
         if self._encoded_rows < self._length:
             new = slice(self._encoded_rows, self._length)

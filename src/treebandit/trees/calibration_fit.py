@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit.compiled import njit
-from treebandit.core import Features, Floats
+from treebandit.core import Features, Floats, Random
 from treebandit.steps import scaled
 from treebandit.trees.calibration import PROBABILITIES, Calibration, scale_of
 from treebandit.trees.forest import Forest
@@ -90,7 +90,7 @@ def calibrate_steps(
 
 
 def _split_steps(
-    grow: Grow, features: Features, targets: Floats, random: np.random.Generator
+    grow: Grow, features: Features, targets: Floats, random: Random
 ) -> Generator[float, None, tuple[list[HeldOut], list[float]]]:
     """Grow ensembles on two of five parts of the rows each; what they tell of the others, and their leaf variances."""
     n = len(targets)

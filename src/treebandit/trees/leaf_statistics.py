@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
-from treebandit.core import Estimate, Features, Floats
+from treebandit.core import Estimate, Features, Floats, Indices
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.steps import exhausted
 from treebandit.trees import kernels
@@ -20,6 +20,7 @@ from treebandit.trees.kernels import COUNT, MEAN, OUTPUT, VARIANCE, LeafArrays, 
 from treebandit.trees.leaf_cache import LeafCache
 
 LeafOutput = Literal["library", "average"]
+StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
 VarianceKind = Literal["leaf", "calibrated"]
 
 #: Rows measured in one step.
@@ -97,10 +98,8 @@ class LeafStatistics:
         if output not in ("library", "average"):
             raise ParameterError(f"leaf output {output!r}; choose 'library' or 'average'")
         # For other types, and for arrays that cannot be written to, the kernel would be compiled once more.
-        features, targets = (
-            np.require(features, np.float32, ["C", "W"]),
-            np.require(targets, np.float64, ["C", "W"]),
-        )
+        features = np.require(features, np.float32, ["C", "W"])
+        targets = np.require(targets, np.float64, ["C", "W"])
         table = np.zeros((len(forest.nodes), 4))
         table[:, OUTPUT] = forest.values
         empty = LeafArrays(table, np.zeros(forest.n_trees), 0.0, np.zeros(1, np.int64))
@@ -229,6 +228,13 @@ class LeafUpdate:
     def __call__(self) -> None:
         """Make the update."""
         kernels.learn_rows(*self._arguments)
+
+
+def held_out(n: int, share: float, random: Any) -> tuple[Indices, Indices]:
+    """Of n >= 4 rows those to measure leaves on, about this share of them, and those to grow trees on."""
+    order = random.permutation(n)
+    cut = min(max(round(n * share), 1), n - 2)
+    return np.sort(order[:cut]), np.sort(order[cut:])
 
 
 def _learning(features: Features) -> tuple[Any, ...]:

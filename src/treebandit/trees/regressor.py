@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,13 @@ from treebandit.parameters import check_choice, check_number
 from treebandit.steps import exhausted
 from treebandit.trees.calibration_fit import calibrate_steps
 from treebandit.trees.forest import Forest, TreeLearner
-from treebandit.trees.leaf_statistics import LeafOutput, LeafStatistics, VarianceKind
+from treebandit.trees.leaf_statistics import (
+    LeafOutput,
+    LeafStatistics,
+    StatisticsFrom,
+    VarianceKind,
+    held_out,
+)
 from treebandit.trees.limits import check_learner
 from treebandit.trees.xgboost_trees import XGBoostTrees
 
@@ -26,8 +32,6 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise MissingExtraError("scikit-learn", "sklearn") from error
-
-StatisticsFrom = Literal["all", "held_out", "out_of_bag"]
 
 _LARGEST_SEED = 2**31 - 1
 _NESTED = "trees__"
@@ -174,9 +178,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         grown: Any = slice(None)
         measured: Any = slice(None)
         if self.statistics == "held_out" and len(targets) >= 4:
-            order = random.permutation(len(targets))
-            cut = min(max(round(len(targets) * self.held_out_share), 1), len(targets) - 2)
-            measured, grown = np.sort(order[:cut]), np.sort(order[cut:])
+            measured, grown = held_out(len(targets), self.held_out_share, random)
         own = features[grown], targets[grown]
         leaves = LeafStatistics.measure(
             self._learner.fit(*own, seed=seed),

@@ -1,28 +1,38 @@
-"""Memory for what ridge regressions learn: new arms, new categories, and blocks that grow.
+"""Memory for what ridge regressions learn: new arms, new categories, blocks that grow; and arrays to save and to load.
 
-Nothing here changes a model that is in use: arrays are copied, or written where no block is.
+Nothing here changes a model that is in use: arrays are copied, or written where no block is. What is loaded is checked,
+since compiled loops trust what they get.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit import schema
 from treebandit.core import Columns, Features, Floats, Indices
-from treebandit.errors import InputError
+from treebandit.errors import InputError, SavedFileError
 from treebandit.models.ridge_arrays import (
     CAPACITY,
     CATEGORIES,
     COORDINATE,
+    COUNT,
     FACTOR,
     LABEL,
     NO_ARM,
     OWNER,
+    RENEWED,
+    REWARD_SQUARES,
+    REWARDS,
     RIDGE,
     SHIFT,
     SIZE,
     SOLUTION,
+    SQUARES,
     START,
+    VERSION,
     Arrays,
 )
 
@@ -32,7 +42,7 @@ MOST_BYTES = 1 << 32
 
 def empty(columns: Columns, settings: Floats) -> Arrays:
     """Regressions without rows; settings are the first numbers: λ, and whether rewards are standardised."""
-    table, width = column_table(columns)
+    table, width = _column_table(columns)
     numbers = np.zeros(8)
     numbers[: len(settings)] = settings
     arrays = Arrays(
@@ -42,12 +52,12 @@ def empty(columns: Columns, settings: Floats) -> Arrays:
         store=np.zeros((2, 0)),
         numbers=numbers,
     )
-    return with_capacity(arrays, {0: known_at_once(columns)})
+    return with_capacity(arrays, {0: _known_at_once(table)})
 
 
-def known_at_once(columns: Columns) -> int:
+def _known_at_once(table: Floats) -> int:
     """How many coordinates every block has from the start: intercept and numbers."""
-    return 1 + columns.categories.count(0)
+    return 1 + int((table[CATEGORIES] == 0).sum())
 
 
 def triangle(size: int) -> int:
@@ -55,12 +65,17 @@ def triangle(size: int) -> int:
     return size * (size + 1) // 2
 
 
-def block_size(capacities: NDArray[np.int64]) -> NDArray[np.int64]:
+def _block_size(capacities: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many numbers blocks of these capacities take in each half of the store: a packed matrix and a vector."""
     return capacities * (capacities + 3) // 2
 
 
-def column_table(columns: Columns) -> tuple[Floats, int]:
+def _starts(capacities: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where blocks of these capacities start, one after the other."""
+    return np.cumsum(_block_size(capacities)) - _block_size(capacities)
+
+
+def _column_table(columns: Columns) -> tuple[Floats, int]:
     """What the arrays keep of columns before the first row, and how many coordinates these have.
 
     The coordinates are the intercept, then numbers, then categories.
@@ -69,11 +84,10 @@ def column_table(columns: Columns) -> tuple[Floats, int]:
     numbers = categories == 0
     table = np.zeros((8, len(categories)))
     table[CATEGORIES], table[FACTOR] = categories, 1.0
-    table[COORDINATE, numbers] = 1 + np.arange(numbers.sum())
-    table[COORDINATE, ~numbers] = (
-        known_at_once(columns) + np.cumsum(categories[~numbers]) - categories[~numbers]
-    )
-    return table, known_at_once(columns) + int(categories.sum())
+    first = _known_at_once(table)
+    table[COORDINATE, numbers] = np.arange(1, first)
+    table[COORDINATE, ~numbers] = first + np.cumsum(categories[~numbers]) - categories[~numbers]
+    return table, first + int(categories.sum())
 
 
 def widened(arrays: Arrays, columns: Columns, trailing: int = 0) -> Arrays:
@@ -82,35 +96,27 @@ def widened(arrays: Arrays, columns: Columns, trailing: int = 0) -> Arrays:
     No block knows new categories yet. New numbers, missing in all rows so far, are known at once like all numbers.
     trailing: so many columns are still the last ones; new ones come before them.
     """
-    table, width = column_table(columns)
+    table, width = _column_table(columns)
     places = np.full((len(arrays.places), width), -1, np.int32)
     places[:, 0] = arrays.places[:, 0]
-    new_columns = len(columns) - arrays.columns.shape[1]
     same = np.r_[: arrays.columns.shape[1] - trailing, len(columns) - trailing : len(columns)]
     olds, news = arrays.columns[COORDINATE].astype(int), table[COORDINATE, same].astype(int)
-    for old, new, count in zip(
-        olds, news, np.maximum(arrays.columns[CATEGORIES], 1).astype(int), strict=True
-    ):
+    counts = np.maximum(arrays.columns[CATEGORIES], 1).astype(int)
+    for old, new, count in zip(olds, news, counts, strict=True):
         places[:, new : new + count] = arrays.places[:, old : old + count]
     table[SHIFT:, same] = arrays.columns[SHIFT:]
     wider = arrays._replace(columns=table, places=places)
-    numbers = known_at_once(columns) - (1 + int((arrays.columns[CATEGORIES] == 0).sum()))
-    return _with_numbers(wider, numbers) if new_columns and numbers else wider
+    numbers = _known_at_once(table) - _known_at_once(arrays.columns)
+    return _with_numbers(wider, numbers) if numbers else wider
 
 
 def _with_numbers(arrays: Arrays, more: int) -> Arrays:
     """The same with places for `more` numbers in every block, behind those it has; they are at the prior."""
-    first = 1 + int((arrays.columns[CATEGORIES] == 0).sum())
-    before, capacities = (
-        first - more,
-        np.where(arrays.blocks[:, CAPACITY] > 0, arrays.blocks[:, CAPACITY] + more, 0),
-    )
+    first = _known_at_once(arrays.columns)
+    before, capacities = first - more, arrays.blocks[:, CAPACITY] + more * (arrays.blocks[:, CAPACITY] > 0)
     blocks, places = arrays.blocks.copy(), arrays.places.copy()
-    blocks[:, CAPACITY], blocks[:, START] = (
-        capacities,
-        np.cumsum(block_size(capacities)) - block_size(capacities),
-    )
-    blocks[:, SIZE] += np.where(arrays.blocks[:, SIZE] > 0, more, 0)
+    blocks[:, CAPACITY], blocks[:, START] = capacities, _starts(capacities)
+    blocks[:, SIZE] += more * (arrays.blocks[:, SIZE] > 0)
     store = np.zeros((2, _checked_size(arrays, capacities)))
     for block in np.flatnonzero(capacities):
         places[block, places[block] >= before] += more
@@ -119,20 +125,14 @@ def _with_numbers(arrays: Arrays, more: int) -> Arrays:
         (*_, old_capacity, old), (*_, capacity, new) = arrays.blocks[block].tolist(), blocks[block].tolist()
         for half in range(2):
             start, end = old + triangle(old_capacity), new + triangle(capacity)
-            matrix = np.zeros((capacity, capacity))
-            matrix[np.ix_(kept, kept)] = _unpacked(arrays.store[half, old:start], old_capacity)
+            lower, matrix = np.zeros((old_capacity, old_capacity)), np.zeros((capacity, capacity))
+            lower[np.tril_indices(old_capacity)] = arrays.store[half, old:start]
+            matrix[np.ix_(kept, kept)] = lower
             if half == SOLUTION:
                 matrix[range(before, first), range(before, first)] = 1.0 / arrays.numbers[RIDGE]
             store[half, new:end] = matrix[np.tril_indices(capacity)]
             store[half, end + kept] = arrays.store[half, start : start + old_capacity]
     return arrays._replace(blocks=blocks, places=places, store=store)
-
-
-def _unpacked(packed: Floats, size: int) -> Floats:
-    """The lower half of a packed symmetric matrix, (size, size)."""
-    matrix = np.zeros((size, size))
-    matrix[np.tril_indices(size)] = packed
-    return matrix
 
 
 def with_arms(arrays: Arrays, labels: Indices) -> Arrays:
@@ -178,27 +178,26 @@ def with_capacity(arrays: Arrays, needed: dict[int, int]) -> Arrays:
     if not grown:
         return arrays
     capacities[grown] = [min(needed[block] * 3 // 2, width) for block in grown]
-    end = int((arrays.blocks[:, START] + block_size(arrays.blocks[:, CAPACITY])).max())
-    if end + block_size(capacities[grown]).sum() > arrays.store.shape[1]:
-        return repacked(arrays, capacities, spare=True)
+    end = int((arrays.blocks[:, START] + _block_size(arrays.blocks[:, CAPACITY])).max())
+    if end + _block_size(capacities[grown]).sum() > arrays.store.shape[1]:
+        return _repacked(arrays, capacities, spare=True)
     blocks = arrays.blocks.copy()
     blocks[grown, CAPACITY] = capacities[grown]
-    blocks[grown, START] = end + np.cumsum(block_size(capacities[grown])) - block_size(capacities[grown])
+    blocks[grown, START] = end + _starts(capacities[grown])
     return _copied(arrays, blocks, arrays.store, grown)
 
 
-def repacked(arrays: Arrays, capacities: NDArray[np.int64], *, spare: bool = False) -> Arrays:
+def _repacked(arrays: Arrays, capacities: NDArray[np.int64], *, spare: bool = False) -> Arrays:
     """The same in a new store, with this capacity for each block, one after the other; half as much more is spare."""
-    sizes = block_size(capacities)
     size = _checked_size(arrays, capacities, 1.5 if spare else 1.0)
     blocks = arrays.blocks.copy()
-    blocks[:, CAPACITY], blocks[:, START] = capacities, np.cumsum(sizes) - sizes
+    blocks[:, CAPACITY], blocks[:, START] = capacities, _starts(capacities)
     return _copied(arrays, blocks, np.zeros((2, size)), np.flatnonzero(capacities).tolist())
 
 
 def _checked_size(arrays: Arrays, capacities: NDArray[np.int64], spare: float = 1.0) -> int:
     """How long a store for blocks of these capacities is, times `spare`; an InputError where that is too much."""
-    size = int(int(block_size(capacities).sum()) * spare)
+    size = int(int(_block_size(capacities).sum()) * spare)
     total = 16 * size + arrays.places.nbytes
     if total > MOST_BYTES:
         raise InputError(
@@ -210,9 +209,9 @@ def _checked_size(arrays: Arrays, capacities: NDArray[np.int64], spare: float = 
 
 def _copied(arrays: Arrays, blocks: NDArray[np.int64], store: Floats, moved: list[int]) -> Arrays:
     """The same with these blocks copied to where new `blocks` have them; what they do not know yet is at the prior."""
-    first, places = 1 + int((arrays.columns[CATEGORIES] == 0).sum()), arrays.places
+    first, places = _known_at_once(arrays.columns), arrays.places
     for block in moved:
-        (_, _, size, old_capacity, old), (_, _, _, capacity, new) = (
+        (*_, size, old_capacity, old), (*_, capacity, new) = (
             arrays.blocks[block].tolist(),
             blocks[block].tolist(),
         )
@@ -226,3 +225,58 @@ def _copied(arrays: Arrays, blocks: NDArray[np.int64], store: Floats, moved: lis
             places = places.copy() if places is arrays.places else places
             places[block, :first], blocks[block, SIZE] = np.arange(first), first
     return arrays._replace(blocks=blocks, places=places, store=store)
+
+
+def state_of(arrays: Arrays, columns: Columns, labels: Indices) -> dict[str, Any]:
+    """Regressions without spare capacity."""
+    sizes = arrays.blocks[:, SIZE]
+    return {
+        "columns": [list(columns.categories), list(columns.names)],
+        "scales": arrays.columns[SHIFT:],
+        "labels": labels,
+        "sizes": sizes[: len(labels) + 1].copy(),
+        "places": arrays.places[: len(labels) + 1],
+        "store": _repacked(arrays, sizes).store,
+        "numbers": arrays.numbers,
+    }
+
+
+def arrays_of(state: dict[str, Any], settings: Floats) -> tuple[Arrays, Columns, Indices]:
+    """What `state_of` described: arrays, columns and arms; SavedFileError where anything does not fit.
+
+    settings: how the numbers of the arrays must begin.
+    """
+    categories, names = schema.items(state, "columns", most=2)
+    columns = schema.columns(names, categories)
+    table, width = _column_table(columns)
+    first = _known_at_once(table)
+    labels = schema.labels(state, "labels")
+    sizes = schema.array(state, "sizes", np.int64, (len(labels) + 1,), least=first, most=width)
+    places = schema.array(state, "places", np.int32, (len(sizes), width))
+    _require(_are_places(places, sizes, first), "coordinates have no place of their own")
+    store = schema.array(state, "store", np.float64, (2, int(_block_size(sizes).sum())))
+    numbers = schema.array(state, "numbers", np.float64, (8,))
+    _require(np.array_equal(numbers[: len(settings)], settings), "settings are not those of the agent")
+    counts = numbers[[REWARDS, VERSION, RENEWED]]
+    _require(
+        (counts >= 0).all() and (counts < schema.MOST).all() and numbers[REWARD_SQUARES] >= 0,
+        "counts are out of range",
+    )
+    table[SHIFT:] = schema.array(state, "scales", np.float64, (len(table) - SHIFT, len(columns)))
+    _require((table[FACTOR] > 0).all() and (table[[COUNT, SQUARES]] >= 0).all(), "scales are out of range")
+    blocks = np.column_stack([np.zeros((len(sizes), 2), np.int64), sizes, sizes, _starts(sizes)])
+    arrays = Arrays(table, np.ascontiguousarray(blocks), places.copy(), store.copy(), numbers.copy())
+    return with_arms(arrays, labels), columns, labels
+
+
+def _are_places(places: NDArray[np.int32], sizes: NDArray[np.int64], first: int) -> bool:
+    """Whether each block has its coordinates at 0, 1, ..., intercept and numbers first and in order."""
+    width = places.shape[1]
+    wanted = np.maximum(np.arange(width) - (width - sizes[:, None]), -1)
+    begins = np.where(sizes[:, None] > 0, np.arange(first), -1)
+    return bool((np.sort(places, axis=1) == wanted).all() and (places[:, :first] == begins).all())
+
+
+def _require(fits: bool | np.bool_, problem: str) -> None:
+    if not fits:
+        raise SavedFileError(f"in the saved ridge regressions {problem}; save the agent again")
