@@ -130,8 +130,8 @@ def workspace(table: Table, limits: Limits) -> Work:
 
 def means(nodes: NDArray[np.void]) -> Floats:
     """Σ weight · target / Σ weight of each node's rows."""
-    moments = nodes["moment"]
-    mean: Floats = moments.imag / (moments.real % ROW)
+    moments, rows = nodes["moment"], nodes["stop"] - nodes["start"]
+    mean: Floats = moments.imag / (moments.real - ROW * rows)
     return mean
 
 
