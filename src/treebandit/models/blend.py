@@ -25,8 +25,10 @@ from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
 _MEMORY = 0.999
-#: Smooth functions are given up for good where they have less than this weight after so many rows.
+#: The kernel regression is given up for good where it has less than this weight after so many rows.
 _LEAST_WEIGHT, _TRIAL = 0.01, 1000
+#: What leverage under the kernel weighs in the bonus, times v and a standard deviation of the rewards.
+_UNLIKE = 0.5
 
 
 class Blend(TreeModel):
@@ -36,7 +38,7 @@ class Blend(TreeModel):
     weighted: w is what would have been best so far, each row predicted before it was learned; False, w = 0.
     without_linear: share of the trees that do not see the linear score.
     effects: arms too many for a regression each have a random effect on top.
-    fourier: where there are many numbers, smooth functions of them (`models/fourier.py`) are blended in likewise.
+    kernel: where there are many numbers, a kernel regression (`models/kernel_scores.py`) is blended in likewise.
     """
 
     def __init__(
@@ -47,13 +49,13 @@ class Blend(TreeModel):
         weighted: bool = True,
         without_linear: float = 0.5,
         effects: bool = True,
-        fourier: bool = True,
+        kernel: bool = True,
     ) -> None:
         super().__init__(settings)
         self._without_linear = without_linear
-        self._linear, self._weighted, self._effects, self._fourier = linear, weighted, effects, fourier
+        self._linear, self._weighted, self._effects, self._kernel = linear, weighted, effects, kernel
         self.errors = np.zeros(2)
-        self.smooth_errors = np.zeros(2)
+        self.kernel_errors = np.zeros(2)
 
     @property
     def linear_weight(self) -> float:
@@ -61,9 +63,9 @@ class Blend(TreeModel):
         return _weight(self.errors)
 
     @property
-    def smooth_weight(self) -> float:
-        """v, the share of smooth functions of many numbers in the scores, found in the same way."""
-        return _weight(self.smooth_errors)
+    def kernel_weight(self) -> float:
+        """v, the share of the kernel regression in the scores, found in the same way."""
+        return _weight(self.kernel_errors)
 
     def _fitted_encoder(
         self, rows: Candidates, targets: Floats, random: np.random.Generator
@@ -79,8 +81,8 @@ class Blend(TreeModel):
         self, encoder: Encoder, rows: Candidates, targets: Floats
     ) -> Generator[float, None, None]:
         assert isinstance(encoder, LinearEncoder)
-        if self._fourier and (len(rows) < _TRIAL or self.smooth_weight > _LEAST_WEIGHT):
-            yield from encoder.fit_fourier(rows, targets, np.random.default_rng(len(rows)))
+        if self._kernel and (len(rows) < _TRIAL or self.kernel_weight > _LEAST_WEIGHT):
+            yield from encoder.fit_kernel(rows, targets, np.random.default_rng(len(rows)))
 
     def _completed(
         self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
@@ -115,8 +117,8 @@ class Blend(TreeModel):
         features, scores, _ = encoder.look_up(rows.contexts, rows.arms)
         update = fit.leaves.prepared_update(features, targets)
         learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
-        smooth = encoder.smooth_scores(rows) if weighed and encoder.fourier is not None else None
-        w, before, smooth_before = self.linear_weight, self.errors, self.smooth_errors
+        smooth = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
+        w, before, kernel_before = self.linear_weight, self.errors, self.kernel_errors
         predicted, change = update.predicted, None
         if smooth is not None or encoder.effects is not None:
             predicted = np.empty(len(targets))
@@ -133,7 +135,7 @@ class Blend(TreeModel):
             if predicted is not update.predicted:
                 predicted[:] = update.predicted + w * (scores - update.predicted)
             if smooth is not None:
-                self.smooth_errors = _compared(smooth_before, predicted, smooth, targets)
+                self.kernel_errors = _compared(kernel_before, predicted, smooth, targets)
             if change is not None:
                 change()
 
@@ -148,8 +150,9 @@ class Blend(TreeModel):
             w = self.linear_weight
             variance = (1.0 - w) ** 2 * variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
             mean = mean + w * (scores - mean)
-        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
-            mean, variance = mean + v * (encoder.smooth_scores(rows) - mean), (1.0 - v) ** 2 * variance
+        if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
+            smooth, unlike = encoder.kernel_look_up(rows)
+            mean, variance = mean + v * (smooth - mean), (1.0 - v) ** 2 * variance + v**2 * unlike
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
             effect, effect_variance = encoder.effects.estimate(rows.arms, mean)
             mean, variance = mean + effect, variance + effect_variance
@@ -164,11 +167,9 @@ class Blend(TreeModel):
             w, linear = self.linear_weight, encoder.attribution(rows.contexts, rows.arms)
             linear = linear._replace(linear_model=scores - linear.mean)
             found = trees.scaled(1.0 - w).plus(linear.scaled(w * scale.deviation, w * scale.mean))
-        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
-            # Functions of all numbers at once cannot be told column by column.
-            found = found.scaled(1.0 - v, v * scale.mean)
-            smooth = v * scale.deviation * encoder.smooth_scores(rows)
-            found = found._replace(linear_model=found.linear_model + smooth)
+        if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
+            kernel = encoder.kernel_attribution(rows).scaled(v * scale.deviation, v * scale.mean)
+            found = found.scaled(1.0 - v).plus(kernel)
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
             effect, _ = encoder.effects.estimate(rows.arms, scale.standardised(found.mean))
             found = found._replace(arm=found.arm + scale.deviation * effect)
@@ -196,7 +197,7 @@ class Blend(TreeModel):
             √(ln(m / n) / n) where the arm has only n = width (1 + h) / h rows like this one, m a quarter of an arm's
             share of all rows (after MOSS, Audibert and Bubeck 2009): an arm that failed in its first trials is tried
             again. The unit is a standard deviation of the rewards, or by how much the best candidate falls short of
-            the greatest reward seen, whichever is less.
+            the greatest reward seen, whichever is less. The kernel regression has a leverage of its own.
         boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
@@ -207,9 +208,11 @@ class Blend(TreeModel):
             samples += w * (scores - samples)
             samples += effects.sample(rows.arms, samples, draws, random, scale=scale)
             w = 0.0
-        if encoder.fourier is not None and (v := self.smooth_weight) > 0.0:
+        if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
             samples += w * (scores - samples)
-            samples += v * (encoder.smooth_scores(rows) - samples)
+            smooth, unlike = encoder.kernel_look_up(rows)
+            samples += v * (smooth - samples)
+            samples += v * _UNLIKE * bonus * np.sqrt(unlike / (1.0 + unlike))
             w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
@@ -223,14 +226,14 @@ class Blend(TreeModel):
         return {
             **super().state(history=history),
             "errors": self.errors,
-            "smooth_errors": self.smooth_errors,
+            "kernel_errors": self.kernel_errors,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         super().restore(state)
         self.errors = schema.array(state, "errors", np.float64, (2,))
-        self.smooth_errors = schema.array(state, "smooth_errors", np.float64, (2,))
+        self.kernel_errors = schema.array(state, "kernel_errors", np.float64, (2,))
 
 
 def _weight(errors: Floats) -> float:

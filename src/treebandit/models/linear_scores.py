@@ -15,7 +15,7 @@ from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
-from treebandit.models.fourier import FourierScores
+from treebandit.models.kernel_scores import KernelScores
 from treebandit.models.model import Commit
 from treebandit.models.ridge import Ridge, plain_arrays
 from treebandit.models.ridge_arrays import scratch
@@ -30,8 +30,8 @@ _MOST_NUMBERS = 1 << 22
 _MOST_FEATURES = 1024
 #: Trees and regressions see no more columns than this, those that rewards go with most.
 _MOST_COLUMNS = 64
-#: Smooth functions need so many columns of numbers.
-_FEWEST_NUMBERS = 32
+#: The kernel regression needs so many columns of numbers that vary among the rows of an arm.
+_FEWEST_NUMBERS = 8
 #: An arm has few rows with less than this share of what it would have if all had as many.
 _FEW = 0.25
 #: A row's score for the trees comes from the rows of the other folds.
@@ -45,7 +45,7 @@ class LinearEncoder(Encoder):
     rows that come again stay the same (`trees/leaf_cache.py`).
 
     ridge: the regressions; None for an encoder without the score. effects: of arms too many for regressions each.
-    fourier: smooth functions of many numbers; None where there are few.
+    kernel: the kernel regression on many numbers; None where there are few.
     kept: the columns that trees and regressions see; None, all. Of a column with more than 64 categories they see the
         code, and behind all others what rows of the category paid with the arm.
     """
@@ -76,7 +76,7 @@ class LinearEncoder(Encoder):
         self.many_arms = False
         self.ridge: Ridge | None = None
         self.effects: ArmEffects | None = None
-        self.fourier: FourierScores | None = None
+        self.kernel: KernelScores | None = None
         self._statistics: TargetStatistics | None = None
 
     @classmethod
@@ -193,19 +193,39 @@ class LinearEncoder(Encoder):
         blend_kernels.look_up(parts, visible, arms, self._layout, (features, found), scratch(parts))
         return found
 
-    def fit_fourier(
+    def fit_kernel(
         self, rows: Candidates, rewards: Floats, random: np.random.Generator
     ) -> Generator[float, None, None]:
-        """Fit smooth functions to these rows, where there are numbers enough and not too many arms."""
-        if len(self._numbers) >= _FEWEST_NUMBERS and rows.arms is not None and not self.many_arms:
-            contexts = self._only_numbers(rows.contexts)
-            self.fourier = yield from FourierScores.fit_steps(contexts, rows.arms, rewards, random=random)
+        """Fit the kernel regression to these rows, where there are numbers enough and not too many arms."""
+        if rows.arms is None or self.many_arms or len(self._numbers) < _FEWEST_NUMBERS:
+            return
+        contexts = self._only_numbers(rows.contexts)
+        _, first, arms = np.unique(rows.arms, return_index=True, return_inverse=True)
+        varying = (contexts != contexts[first[arms]]).any(axis=0)
+        if np.count_nonzero(varying) >= _FEWEST_NUMBERS:
+            self.kernel = yield from KernelScores.fit_steps(contexts, rows.arms, rewards, random=random)
 
-    def smooth_scores(self, rows: Candidates) -> Floats:
-        """What smooth functions say of each row, (n,)."""
-        assert self.fourier is not None
+    def kernel_scores(self, rows: Candidates) -> Floats:
+        """What the kernel regression says of each row, (n,)."""
+        assert self.kernel is not None
         assert rows.arms is not None
-        return self.fourier(self._only_numbers(rows.contexts), rows.arms)
+        return self.kernel(self._only_numbers(rows.contexts), rows.arms)
+
+    def kernel_look_up(self, rows: Candidates) -> tuple[Floats, Floats]:
+        """The same, and each row's leverage there, (n,)."""
+        assert self.kernel is not None
+        assert rows.arms is not None
+        return self.kernel.with_leverage(self._only_numbers(rows.contexts), rows.arms)
+
+    def kernel_attribution(self, rows: Candidates) -> Attribution:
+        """What columns and arm add to what the kernel regression says of each row."""
+        assert self.kernel is not None
+        assert rows.arms is not None
+        found, constant = self.kernel.attribution(self._only_numbers(rows.contexts), rows.arms)
+        columns = np.zeros((len(rows), len(self.columns)))
+        columns[:, self._numbers] = found
+        nothing = np.zeros(len(rows))
+        return Attribution(nothing, columns, constant, nothing)
 
     def _only_numbers(self, contexts: Features) -> Features:
         return contexts if len(self._numbers) == contexts.shape[1] else contexts.take(self._numbers, axis=1)
@@ -220,7 +240,7 @@ class LinearEncoder(Encoder):
         """What tells this encoder from another of the same agent."""
         linear = None if self.ridge is None else {"arms": self._arms, "ridge": self.ridge.state()}
         effects = None if self.effects is None else self.effects.state()
-        fourier = None if self.fourier is None else self.fourier.state()
+        kernel = None if self.kernel is None else self.kernel.state()
         statistics = None if self._statistics is None else self._statistics.state()
         return {
             **super().state(),
@@ -228,7 +248,7 @@ class LinearEncoder(Encoder):
             "many_arms": self.many_arms,
             "linear": linear,
             "effects": effects,
-            "fourier": fourier,
+            "kernel": kernel,
             "statistics": statistics,
         }
 
@@ -253,8 +273,8 @@ class LinearEncoder(Encoder):
         if len(encoder._large):
             saved = schema.part(state, "statistics")
             encoder._statistics = TargetStatistics.restored(saved, columns, encoder._large)
-        if (fourier := schema.optional(state, "fourier")) is not None:
-            encoder.fourier = FourierScores.restored(fourier, len(encoder._numbers))
+        if (kernel := schema.optional(state, "kernel")) is not None:
+            encoder.kernel = KernelScores.restored(kernel, len(encoder._numbers))
         return encoder
 
     def _shown(self, contexts: Features, arms: Indices | None) -> Candidates:

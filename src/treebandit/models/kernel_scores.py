@@ -1,0 +1,204 @@
+"""A kernel ridge regression per arm, on many numbers at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any, Self
+
+import numpy as np
+
+from treebandit import schema
+from treebandit.core import Features, Floats, Indices
+from treebandit.errors import SavedFileError
+from treebandit.features.arm_index import ArmIndex
+from treebandit.steps import exhausted
+
+#: Landmarks: at most so many, in steps of the second number, and their squares over all arms.
+_MOST, _STEP, _MOST_NUMBERS = 512, 64, 1 << 22
+#: λ of the regressions, where the kernel of a row with itself is 1 on average and rewards are standardised.
+_RIDGE = 0.15
+#: What the kernel is greater by everywhere: an arm's rewards may all be high or low.
+_CONSTANT = 1.0 / 64.0
+#: Leverage is told by the first landmarks, as many as this.
+_FIRST = 32
+#: Scaled numbers are cut off here, in standard deviations.
+_BOUND = 5.0
+#: So many rows are compared with the landmarks at a time.
+_BLOCK = 512
+
+
+class KernelScores:
+    """What a kernel ridge regression per arm says of each row, fitted once.
+
+    The kernel of two rows x and y at an angle of φ is |x| |y| cos φ (1 - φ/π): the neural tangent kernel of the weights
+    of one layer of rectified linear units (Jacot, Gabriel and Hongler, 2018), so the regression is about what a wide
+    network would learn. It needs no width, and it is below 0 for rows of opposite kinds: rewards of one kind tell
+    nothing good of the other. Functions are sums over some learned rows, the landmarks (Smola and Schölkopf, 2000);
+    with fewer rows than landmarks they are exact.
+
+    Numbers are centred and divided by their standard deviation, and by √(κ/3) where their kurtosis κ is above 3: a
+    pixel that is rarely dark must not outweigh the others when it is. An arm without rows scores 0.
+
+    scale: (3, d), mean, factor and bound of each column. landmarks: (m, d), scaled. weights: (arms + 1, m).
+    inverses: (arms + 1, r, r), A⁻¹ of the first r landmarks.
+    """
+
+    __slots__ = ("_arms", "_directions", "_inverses", "_landmarks", "_lengths", "_scale", "_weights")
+
+    def __init__(
+        self, arms: ArmIndex, scale: Features, landmarks: Features, weights: Floats, inverses: Features
+    ) -> None:
+        self._arms, self._scale, self._landmarks = arms, scale, landmarks
+        self._weights, self._inverses = weights, inverses
+        self._directions, self._lengths = _directions(landmarks)
+
+    @classmethod
+    def fit(cls, contexts: Features, arms: Indices, targets: Floats, *, random: np.random.Generator) -> Self:
+        """Regressions of (n,) standardised rewards on (n, d) numbers, one per arm."""
+        return exhausted(cls.fit_steps(contexts, arms, targets, random=random))
+
+    @classmethod
+    def fit_steps(
+        cls, contexts: Features, arms: Indices, targets: Floats, *, random: np.random.Generator
+    ) -> Generator[float, None, Self]:
+        """The same in steps of a few milliseconds."""
+        index = ArmIndex()
+        places = index.register(arms)
+        size = min(_MOST, max(_STEP, math.isqrt(_MOST_NUMBERS // len(index)) // _STEP * _STEP))
+        chosen = random.permutation(len(contexts))[:size]
+        scale = _scale(contexts)
+        landmarks = _scaled(contexts[chosen], scale)
+        first, weights = min(_FIRST, len(chosen)), np.zeros((len(index), len(chosen)))
+        scores = cls(index, scale, landmarks, weights, np.zeros((len(index), first, first), np.float32))
+        prior = scores._compared(landmarks).astype(np.float64)
+        prior.flat[:: len(chosen) + 1] += 1e-6  # landmarks may be equal
+        scores._inverses[0] = np.linalg.inv(_RIDGE * prior[:first, :first])
+        order = np.argsort(places, kind="stable")
+        starts = np.searchsorted(places[order], np.arange(1, len(index) + 1))
+        for place in range(1, len(index)):
+            own = order[starts[place - 1] : starts[place]]
+            gram, moment = _RIDGE * prior, np.zeros(len(chosen))
+            for begin in range(0, len(own), _BLOCK):
+                rows = own[begin : begin + _BLOCK]
+                kernel = scores._compared(_scaled(contexts[rows], scale))
+                gram += kernel.T @ kernel
+                moment += kernel.T @ targets[rows].astype(np.float32)
+                yield float(starts[place - 1] + begin) / len(order)
+            if len(chosen) == len(contexts):  # a sum over the arm's own rows, all of which are landmarks
+                mine = np.flatnonzero(places[chosen] == place)
+                exact = prior[np.ix_(mine, mine)] + _RIDGE * np.eye(len(mine))
+                weights[place, mine] = np.linalg.solve(exact, targets[chosen[mine]])
+            else:
+                weights[place] = np.linalg.solve(gram, moment)
+            scores._inverses[place] = np.linalg.inv(gram[:first, :first])
+        return scores
+
+    def __call__(self, contexts: Features, arms: Indices) -> Floats:
+        """The scores of (n, d) numbers and (n,) arms."""
+        return self._scored(self._kernel(contexts), self._arms.find(arms))
+
+    def with_leverage(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
+        """The scores, and how unlike the rows of its arm each row is: k'A⁻¹k, k the kernel to the first landmarks."""
+        kernel, places = self._kernel(contexts), self._arms.find(arms)
+        first, inverses = kernel[:, : self._inverses.shape[1]], self._inverses[places]
+        leverage = np.einsum("ij,ij->i", np.matmul(first[:, None], inverses)[:, 0], first)
+        return self._scored(kernel, places), np.maximum(leverage, 0.0)
+
+    def attribution(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
+        """What each number adds to the score, (n, d), and the constant of the arm, (n,).
+
+        The kernel is Σ x_j y_j (1 - φ/π), with 1 - φ/π the share of units that are active for both rows: each product
+        is what its number adds.
+        """
+        scaled, weights = _scaled(contexts, self._scale), self._weights[self._arms.find(arms)]
+        active = self._active(scaled)[0] * weights
+        return scaled * (active @ self._landmarks), _CONSTANT * weights.sum(axis=1)
+
+    def _kernel(self, contexts: Features) -> Features:
+        if len(contexts) > 1 and (contexts == contexts[0]).all():
+            return np.repeat(self._kernel(contexts[:1]), len(contexts), axis=0)  # what all arms share
+        return self._compared(_scaled(contexts, self._scale))
+
+    def _scored(self, kernel: Features, places: Indices) -> Floats:
+        scores: Floats = np.einsum("ij,ij->i", kernel, self._weights[places])
+        return scores
+
+    def _compared(self, scaled: Features) -> Features:
+        """The kernel of (n, d) scaled rows and all landmarks, (n, m)."""
+        kernel, cosines, lengths = self._active(scaled)
+        kernel *= cosines
+        kernel *= lengths[:, None]
+        kernel *= self._lengths
+        kernel += np.float32(_CONSTANT)
+        return kernel
+
+    def _active(self, scaled: Features) -> tuple[Features, Features, Features]:
+        """1 - φ/π and cos φ of rows and landmarks, (n, m), and the lengths of the rows."""
+        directions, lengths = _directions(scaled)
+        cosines = directions @ self._directions.T
+        np.minimum(np.maximum(cosines, -1.0, out=cosines), 1.0, out=cosines)
+        active: Features = np.arccos(cosines)
+        active *= np.float32(-1.0 / math.pi)
+        active += np.float32(1.0)
+        return active, cosines, lengths
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays."""
+        return {
+            "arms": self._arms.labels,
+            "scale": self._scale,
+            "landmarks": self._landmarks,
+            "weights": self._weights,
+            "inverses": self._inverses,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], width: int) -> Self:
+        """The scores that `state` described, of `width` columns."""
+        labels = schema.labels(state, "arms")
+        landmarks = schema.array(state, "landmarks", np.float32, (None, width))
+        if not 0 < len(landmarks) <= _MOST:
+            raise SavedFileError(f"{len(landmarks)} landmarks are saved; save the agent again")
+        scale = schema.array(state, "scale", np.float32, (3, width))
+        weights = schema.array(state, "weights", np.float64, (len(labels) + 1, len(landmarks)))
+        first = min(_FIRST, len(landmarks))
+        inverses = schema.array(state, "inverses", np.float32, (len(labels) + 1, first, first))
+        return cls(ArmIndex(labels), scale, landmarks, weights, inverses)
+
+
+def _scaled(contexts: Features, scale: Features) -> Features:
+    """(n, d) numbers centred, scaled and cut off; what is missing is the mean."""
+    mean, factor, bound = scale
+    scaled: Features = (contexts - mean) * factor
+    missing = np.isnan(scaled)
+    if missing.any():
+        scaled[missing] = 0.0
+    np.minimum(np.maximum(scaled, -bound, out=scaled), bound, out=scaled)
+    return scaled
+
+
+def _directions(scaled: Features) -> tuple[Features, Features]:
+    """(n, d) rows of length 1, or 0, and the (n,) lengths they had."""
+    lengths: Features = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    directions: Features = np.divide(scaled, np.maximum(lengths, 1e-30)[:, None], dtype=np.float32)
+    return directions, lengths
+
+
+def _scale(contexts: Features) -> Features:
+    """Mean, factor and bound of each of (n, d) columns; the mean square of a scaled row's length is 1."""
+    values = contexts.astype(np.float64)
+    missing = np.isnan(values)
+    count = np.maximum((~missing).sum(axis=0), 1)
+    mean = np.where(missing, 0.0, values).sum(axis=0) / count
+    centred = np.where(missing, 0.0, values - mean)
+    largest = np.maximum(np.abs(centred).max(axis=0), np.finfo(np.float64).tiny)
+    shares = np.square(centred / largest)
+    square, fourth = shares.sum(axis=0) / count, np.square(shares).sum(axis=0) / count
+    varies = square > 1e-14
+    kurtosis = fourth / np.where(varies, square, 1.0) ** 2
+    factor = np.where(varies, 1.0 / (largest * np.sqrt(np.where(varies, square, 1.0))), 0.0)
+    factor /= np.sqrt(np.maximum(kurtosis / 3.0, 1.0))
+    length = float(np.sqrt(np.square(centred * factor).sum(axis=1).mean()))
+    bound = np.full(len(mean), _BOUND / math.sqrt(max(int(varies.sum()), 1)))
+    return np.stack([mean, factor / (length or 1.0), bound]).astype(np.float32)

@@ -1,0 +1,133 @@
+import math
+
+import numpy as np
+import pytest
+
+from treebandit.errors import SavedFileError
+from treebandit.models.kernel_scores import KernelScores
+
+D = 20
+
+
+def rings(n, seed=0):
+    """Rows whose reward depends on their length alone, which no slope sees; arm 7 pays the opposite of arm 0."""
+    random = np.random.default_rng(seed)
+    contexts = random.normal(size=(n, D)).astype(np.float32)
+    contexts *= random.choice([0.5, 1.5], size=(n, 1)).astype(np.float32)
+    arms = random.integers(0, 2, n) * 7
+    far = np.linalg.norm(contexts, axis=1) > np.sqrt(D)
+    return contexts, arms, np.where(far == (arms == 0), 1.0, -1.0)
+
+
+def fitted(*rows):
+    return KernelScores.fit(*rows, random=np.random.default_rng(0))
+
+
+def slow_scale(contexts):
+    """Each column in standard deviations, less where it has heavy tails; a row's length is 1 on average."""
+    centred = contexts.astype(float) - contexts.astype(float).mean(axis=0)
+    scaled = centred / centred.std(axis=0)
+    scaled /= np.sqrt(np.maximum((scaled**4).mean(axis=0) / 3.0, 1.0))
+    scaled /= math.sqrt((scaled**2).sum(axis=1).mean())
+    return np.clip(scaled, -5.0 / math.sqrt(D), 5.0 / math.sqrt(D))
+
+
+def slow_kernel(one, other):
+    kernel = np.empty((len(one), len(other)))
+    for i, x in enumerate(one):
+        for j, y in enumerate(other):
+            product, length = x @ y, math.sqrt(x @ x) * math.sqrt(y @ y)
+            angle = math.acos(min(max(product / length, -1.0), 1.0))
+            kernel[i, j] = 1.0 / 64.0 + product * (1.0 - angle / math.pi)
+    return kernel
+
+
+def test_it_sees_what_slopes_do_not():
+    scores = fitted(*rings(3000))
+    contexts, arms, targets = rings(500, seed=1)
+    assert np.mean(np.sign(scores(contexts, arms)) == targets) > 0.9
+
+
+def test_with_few_rows_it_is_kernel_ridge_regression():
+    contexts, arms, targets = rings(300)
+    scores, z = fitted(contexts, arms, targets), slow_scale(contexts)
+    for arm in (0, 7):
+        own = arms == arm
+        weights = np.linalg.solve(slow_kernel(z[own], z[own]) + 0.15 * np.eye(own.sum()), targets[own])
+        expected = slow_kernel(z, z[own]) @ weights
+        np.testing.assert_allclose(scores(contexts, np.full(300, arm)), expected, atol=2e-3)
+
+
+def test_with_many_rows_landmarks_come_close_to_it():
+    contexts, arms, targets = rings(1200)
+    scores, z = fitted(contexts, arms, targets), slow_scale(contexts)
+    own, asked = arms == 7, slice(0, 50)
+    weights = np.linalg.solve(slow_kernel(z[own], z[own]) + 0.15 * np.eye(own.sum()), targets[own])
+    expected = slow_kernel(z[asked], z[own]) @ weights
+    assert np.corrcoef(scores(contexts[asked], np.full(50, 7)), expected)[0, 1] > 0.95
+
+
+def test_leverage_falls_with_rows_like_it():
+    contexts, arms, targets = rings(400)
+    own = arms == 0
+    scores = fitted(contexts[own], arms[own], targets[own])
+    _, known = scores.with_leverage(contexts[own], arms[own])
+    _, unknown = scores.with_leverage(contexts[own], np.full(own.sum(), 99))
+    assert (known < 0.5 * unknown).all()
+    assert (known >= 0.0).all()
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(1000.0, 0.0), (0.001, 5.0)])
+def test_the_unit_of_a_column_does_not_matter(factor, offset):
+    contexts, arms, targets = rings(300)
+    other = contexts.copy()
+    other[:, 3] = factor * other[:, 3] + offset
+    np.testing.assert_allclose(
+        fitted(other, arms, targets)(other, arms), fitted(contexts, arms, targets)(contexts, arms), atol=5e-3
+    )
+
+
+def test_missing_constant_equal_and_new_things_do_no_harm():
+    contexts, arms, targets = rings(300)
+    contexts[:, 0] = 3.0
+    contexts[:, 1] = np.nan
+    contexts[::3, 2] = np.nan
+    contexts[150:] = contexts[:150]
+    scores = fitted(contexts, arms, targets)
+    assert np.isfinite(scores(contexts, arms)).all()
+    contexts[:, :2] = 1e30
+    assert np.isfinite(scores(contexts, arms)).all()
+    np.testing.assert_array_equal(scores(contexts, np.full(300, 99)), 0.0)
+    nothing = fitted(np.zeros((50, D), np.float32), np.zeros(50, np.intp), np.ones(50))
+    assert np.isfinite(nothing.with_leverage(contexts, arms)).all()
+
+
+def test_rows_that_are_equal_score_as_each_would_alone():
+    contexts, arms, targets = rings(300)
+    scores = fitted(contexts, arms, targets)
+    same = np.repeat(contexts[:1], 3, axis=0)
+    alone = [scores(same[:1], np.array([arm]))[0] for arm in (0, 7, 99)]
+    np.testing.assert_allclose(scores(same, np.array([0, 7, 99])), alone, atol=1e-6)
+
+
+def test_it_is_saved_and_forged_files_are_refused():
+    contexts, arms, targets = rings(100)
+    scores = fitted(contexts, arms, targets)
+    again = KernelScores.restored(scores.state(), D)
+    np.testing.assert_array_equal(again.with_leverage(contexts, arms), scores.with_leverage(contexts, arms))
+    for name, value in {
+        "scale": np.zeros((2, D), np.float32),
+        "landmarks": np.zeros((513, D), np.float32),
+        "weights": np.full((3, 100), np.nan),
+        "inverses": np.zeros((3, 32, 31), np.float32),
+        "arms": np.zeros(2, np.intp),
+    }.items():
+        with pytest.raises(SavedFileError):
+            KernelScores.restored({**scores.state(), name: value}, D)
+
+
+def test_what_numbers_add_is_the_score():
+    contexts, arms, targets = rings(300)
+    scores = fitted(contexts, arms, targets)
+    columns, constant = scores.attribution(contexts, arms)
+    np.testing.assert_allclose(columns.sum(axis=1) + constant, scores(contexts, arms), atol=1e-3)
