@@ -152,7 +152,8 @@ class Blend(TreeModel):
             mean = mean + w * (scores - mean)
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
             smooth, unlike = encoder.kernel_look_up(rows)
-            mean, variance = mean + v * (smooth - mean), (1.0 - v) ** 2 * variance + v**2 * unlike
+            mean = mean + v * (smooth - mean)
+            variance = (1.0 - v) ** 2 * variance + (v * encoder.kernel.reward_sd) ** 2 * unlike
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
             effect, effect_variance = encoder.effects.estimate(rows.arms, mean)
             mean, variance = mean + effect, variance + effect_variance
@@ -212,7 +213,7 @@ class Blend(TreeModel):
             samples += w * (scores - samples)
             smooth, unlike = encoder.kernel_look_up(rows)
             samples += v * (smooth - samples)
-            samples += v * _UNLIKE * bonus * np.sqrt(unlike / (1.0 + unlike))
+            samples += v * _UNLIKE * bonus * encoder.kernel.reward_sd * np.sqrt(unlike / (1.0 + unlike))
             w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
