@@ -51,6 +51,7 @@ class KernelScores:
         "_inverses",
         "_landmarks",
         "_lengths",
+        "_newest",
         "_rewards",
         "_scale",
         "_weights",
@@ -68,6 +69,8 @@ class KernelScores:
         self._arms, self._scale, self._landmarks, self._rewards = arms, scale, landmarks, rewards
         self._weights, self._inverses = weights, inverses
         self._directions, self._lengths = _directions(landmarks)
+        #: The newest row that came alone, as bytes, and its kernel.
+        self._newest: tuple[bytes, Features] = b"", landmarks[:0]
 
     @classmethod
     def fit(cls, contexts: Features, arms: Indices, targets: Floats, *, random: np.random.Generator) -> Self:
@@ -149,8 +152,14 @@ class KernelScores:
 
     def _kernel(self, contexts: Features) -> Features:
         if len(contexts) > 1 and (contexts == contexts[0]).all():
-            return np.repeat(self._kernel(contexts[:1]), len(contexts), axis=0)  # what all arms share
-        return self._compared(_scaled(contexts, self._scale))
+            return np.broadcast_to(self._kernel(contexts[:1]), (len(contexts), len(self._landmarks)))
+        if len(contexts) != 1:
+            return self._compared(_scaled(contexts, self._scale))
+        row, (known, kernel) = contexts.tobytes(), self._newest
+        if row != known:  # what was decided is learned next
+            kernel = self._compared(_scaled(contexts, self._scale))
+            self._newest = row, kernel
+        return kernel
 
     def _compared(self, scaled: Features) -> Features:
         """The kernel of (n, d) scaled rows and all landmarks, (n, m)."""
