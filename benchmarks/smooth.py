@@ -52,7 +52,7 @@ def longest():
     """CPU ms of the longest `learn` in as many rounds as there are between two rebuilds."""
     play(*(each if place == 0 else each[0] for place, each in enumerate(taught(500, 1))))
     for n in (10_000, 100_000):
-        agent, rows, best = taught(n, n // 6)
+        agent, rows, best = taught(n, 3 * n // 10)
         spans = [play(agent, row, label)[1] for row, label in zip(rows, best, strict=True)]
         yield f"longest learn at {n:,} rows, CPU ms", 1e3 * max(spans)
 

@@ -86,16 +86,11 @@ class Ridge:
         """Standard deviation of the rewards learned so far."""
         return self.reward_moments[1]
 
-    def prepared(
-        self,
-        rows: Candidates,
-        rewards: Floats,
-        *,
-        t: int = 0,
-        random: Random | None = None,
-        started: bool = True,
-    ) -> Commit:
-        """All that may fail of learning rows; the callable does the rest, and may be called twice."""
+    def prepared(self, rows: Candidates, rewards: Floats, **how: Any) -> Commit:
+        """All that may fail of learning rows; the callable does the rest, and may be called twice.
+
+        how: what `RewardModel` names besides; a regression learns the same in any round, and without chance.
+        """
         columns = rows.columns if self._columns is None else self._merged(rows.columns)
         contexts, arms = plain_arrays(rows.contexts, rows.arms)
         index, parts = self._arms, self.parts

@@ -70,8 +70,8 @@ class _Call:
 class _Calls:
     """What both clients share: requests, and what answers mean."""
 
-    #: What speaks HTTP.
-    _speaker: Any
+    #: The class of httpx that sends requests.
+    _sender: Any
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Calls:
             raise InputError(f"timeout={timeout!r}; give seconds above 0")
         self.bandit, self.timeout, self.retries = bandit, timeout, retries
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._http = self._speaker(base_url=url.rstrip("/"), headers=headers, transport=transport)
+        self._http = self._sender(base_url=url.rstrip("/"), headers=headers, transport=transport)
 
     @property
     def _root(self) -> str:
@@ -170,7 +170,7 @@ class Client(_Calls):
     ('tea', True)
     """
 
-    _speaker = httpx.Client
+    _sender = httpx.Client
 
     def decide(
         self,
@@ -263,7 +263,7 @@ class AsyncClient(_Calls):
     'tea'
     """
 
-    _speaker = httpx.AsyncClient
+    _sender = httpx.AsyncClient
 
     async def decide(
         self,

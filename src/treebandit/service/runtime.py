@@ -141,7 +141,7 @@ class Runtime:
                     await self._renew(row, policy)
             for gone in self._policies.keys() - rows.keys():
                 del self._policies[gone]
-                self._model_is_well(gone)
+                self._clear_problem(gone)
             self._rows = rows
             self.missing.pop("store", None)
             if self.learner is not None and self.learner.failures:
@@ -158,7 +158,7 @@ class Runtime:
         try:
             made = await asyncio.to_thread(self._loaded, row)
             self._refused.pop(row.id, None)
-            self._model_is_well(row.name)
+            self._clear_problem(row.name)
         except SavedFileError as error:
             # Written by another version of treebandit: go on with the one that is loaded, and say so.
             self._refused[row.id] = (row.version, str(error))
@@ -169,7 +169,7 @@ class Runtime:
             made = fresh_policy(row.id, row.name, row.config, row.revision)
         self._policies[row.name] = made
 
-    def _model_is_well(self, name: str) -> None:
+    def _clear_problem(self, name: str) -> None:
         for reasons in (self.missing, self.warnings):
             reasons.pop(f"model of {name}", None)
 
