@@ -219,7 +219,7 @@ def test_the_bonus_finds_the_good_ones_among_many_arms():
 
 
 def test_prior_rows_out_of_range_are_named():
-    with pytest.raises(ParameterError, match="prior_rows=-1"):
+    with pytest.raises(ParameterError, match="prior_rows is -1"):
         Bandit(prior_rows=-1.0)
 
 
