@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -100,7 +101,28 @@ def background():
             )
 
 
-PARTS = {part.__name__: part for part in (longest, rounds, cold, background)}
+def million():
+    """CPU seconds after 100,000 and 1,000,000 rounds of one run, their ratio, and memory; takes minutes."""
+    from treebandit import Bandit
+
+    agent, (rows, best) = Bandit(seed=0), problem(1_000_000)
+    began = peak()
+    started, spans = time.process_time(), {}
+    for t, (row, label) in enumerate(zip(rows, best, strict=True), start=1):
+        play(agent, row, label)
+        if t in (100_000, 200_000, 500_000, 1_000_000):
+            spans[t] = time.process_time() - started
+            yield f"{t:,} rounds, CPU s", spans[t]
+            yield f"{t:,} rounds, MB more than before", (peak() - began) / 1024
+    yield "1,000,000 rounds / 100,000 rounds", spans[1_000_000] / spans[100_000]
+
+
+def peak():
+    """The most memory that this process has held, in kB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+PARTS = {part.__name__: part for part in (longest, rounds, cold, background, million)}
 
 
 def measured(part, source):
@@ -123,7 +145,7 @@ def main():
             print(json.dumps(line), flush=True)
         return
     print("| what | here | there | here / there |\n| --- | --- | --- | --- |")
-    for part in [arguments.only] if arguments.only else PARTS:
+    for part in [arguments.only] if arguments.only else [part for part in PARTS if part != "million"]:
         compared = bool(arguments.against) and part != "background"
         sources = [None, arguments.against] if compared else [None]
         turns = [[measured(part, source) for source in sources] for _ in range(arguments.turns)]

@@ -353,17 +353,20 @@ def checked_rows(given: Any, candidates: int, *, what: str = "choice") -> Indice
         and 0 <= given[0] < candidates
     ):
         return given
-    said = f"{what} {reprlib.repr(given)}"
+
+    def refused(why: str) -> ChoiceError:
+        return ChoiceError(f"{what} {reprlib.repr(given)}{why}")
+
     try:
         rows = np.asarray(given)
     except ValueError as error:
-        raise ChoiceError(f"{said}; give a list of row numbers") from error
+        raise refused("; give a list of row numbers") from error
     if rows.ndim != 1:
-        raise ChoiceError(f"{said}; give a list of row numbers, such as [3]")
+        raise refused("; give a list of row numbers, such as [3]")
     if rows.dtype.kind not in "iu" and rows.size:
-        raise ChoiceError(f"{said}, rows of type {rows.dtype}; give whole numbers")
+        raise refused(f", rows of type {rows.dtype}; give whole numbers")
     if rows.size and (rows.min() < 0 or rows.max() >= candidates):
-        raise ChoiceError(f"{said}; rows go from 0 to {candidates - 1}")
+        raise refused(f"; rows go from 0 to {candidates - 1}")
     if rows.size > 1 and np.bincount(rows).max() > 1:
-        raise ChoiceError(f"{said}; give each row once")
+        raise refused("; give each row once")
     return rows.astype(np.intp, copy=False)

@@ -69,7 +69,7 @@ def held():
         go.set()
 
 
-@pytest.mark.parametrize("text", ["8 ln t", "2.5 ln t", "every 7"])
+@pytest.mark.parametrize("text", ["8 ln t", "2.5 ln t", "8 ln t, 3 ln t from 700", "every 7"])
 def test_a_level_begins_where_it_grows_and_lasts_until_the_next(text):
     schedule = Schedule.parse(text)
     grown = [t for t in range(60, 2000) if schedule.level(t) > schedule.level(t - 1)]

@@ -78,7 +78,22 @@ def test_other_schedules():
     assert {Schedule.parse("never").level(t) for t in range(1, 100)} == {0}
 
 
-@pytest.mark.parametrize("text", ["", "8 log t", "every 0", "0 ln t", "every -1", "sometimes", "-8 ln t"])
+def test_a_schedule_may_slow_down():
+    levels = [Schedule.parse("8 ln t, 4 ln t from 2000").level(t) for t in range(1, 10_001)]
+    assert levels[:2000] == [math.ceil(8 * math.log(t)) for t in range(1, 2001)]
+    assert levels[2000:] == [
+        math.ceil(8 * math.log(2000) + 4 * math.log(t / 2000)) for t in range(2001, 10_001)
+    ]
+    assert levels[-1] - levels[4999] == 3  # the paper's: 5 or 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "8 log t", "every 0", "0 ln t", "every -1", "sometimes", "-8 ln t"),
+        *("8 ln t, 4 ln t", "8 ln t, 0 ln t from 9", "8 ln t, 4 ln t from 0"),
+    ],
+)
 def test_an_unknown_schedule_says_what_can_be_written(text):
     with pytest.raises(ParameterError, match="'8 ln t', 'every 100' or 'never'"):
         Schedule.parse(text)

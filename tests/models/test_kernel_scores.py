@@ -110,6 +110,15 @@ def test_rows_that_are_equal_score_as_each_would_alone():
     np.testing.assert_allclose(scores(same, np.array([0, 7, 99])), alone, atol=1e-6)
 
 
+def test_many_rows_are_scored_in_blocks():
+    contexts, arms, targets = rings(1200)
+    scores = fitted(contexts, arms, targets)
+    many, leverage = scores.with_leverage(contexts, arms)
+    np.testing.assert_allclose(many[600:], scores(contexts[600:], arms[600:]), atol=1e-5)
+    np.testing.assert_allclose(leverage[:5], scores.with_leverage(contexts[:5], arms[:5])[1], atol=1e-5)
+    assert scores(contexts[:0], arms[:0]).shape == (0,)
+
+
 def test_it_is_saved_and_forged_files_are_refused():
     contexts, arms, targets = rings(100)
     scores = fitted(contexts, arms, targets)

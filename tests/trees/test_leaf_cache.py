@@ -187,3 +187,20 @@ def test_lists_that_grow_too_long_are_given_up_once(limit):
             assert_as_walked(leaves, rows)
     assert grouping.call_count == 1
     assert leaves.cache.hits == 0
+
+
+def test_rows_that_the_cache_of_the_trees_before_holds_are_cached_at_once():
+    leaves, after, other = measured(), measured(seed=5), measured(seed=6)
+    all_rounds = rounds(20)
+    after.cache.expect(leaves.cache)  # which holds nothing yet
+    after.estimate(next(all_rounds))
+    assert after.cache._repeats == 0
+    fill(leaves, all_rounds)
+    after.cache.expect(leaves.cache)
+    other.cache.expect(leaves.cache)
+    for rows in (next(all_rounds), next(all_rounds)):
+        assert_as_walked(after, rows, draws=1)
+    assert after.cache.hits > 0
+    for rows in rounds(2, seed=9):  # other rows than expected
+        assert_as_walked(other, rows)
+    assert other.cache.hits == 0

@@ -44,8 +44,8 @@ class Bandit(ModelAgent):
     random_rounds: how long choices are random at the start, in the unit of `random_start`.
     random_start: 'in_turn', each arm in turn, `random_rounds` times; 'per_arm', as many random rounds times the number
         of arms; 'rounds', as many in all, for candidates that describe themselves and for sets.
-    rebuild: when trees and regressions are fitted anew: '8 ln t', whenever ⌈8 ln t⌉ grows; 'every 100'; 'never' again
-        after the first time.
+    rebuild: when trees and regressions are fitted anew: '8 ln t', whenever ⌈8 ln t⌉ grows, as in the paper; the
+        default, the same for 2,000 rounds, and then half as often; 'every 100'; 'never' again after the first time.
     arm_encoding: how the arm enters the trees: its 'label' in front of the features, 'one_hot', or 'none'; 'auto' is
         the label where arms are given.
     prior_rows: how many rows' weight the variance of all rewards has in the variance of each leaf; 0, a leaf of equal
@@ -80,7 +80,7 @@ class Bandit(ModelAgent):
     exploration: float = 1.0
     random_rounds: int = 2
     random_start: StartRule = "in_turn"
-    rebuild: str = "8 ln t"
+    rebuild: str = "8 ln t, 4 ln t from 2000"
     arm_encoding: ArmEncoding = "auto"
     prior_rows: float = 0.0
     linear: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Self
 
 import numpy as np
@@ -96,14 +96,23 @@ class KernelScores:
 
     def __call__(self, contexts: Features, arms: Indices) -> Floats:
         """The scores of (n, d) numbers and (n,) arms."""
-        return self._scored(self._kernel(contexts), self._arms.find(arms))
+        return _in_blocks(self._scores, contexts, self._arms.find(arms))
 
     def with_leverage(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
         """The scores, and how unlike the rows of its arm each row is: k'A⁻¹k, k the kernel to the first landmarks."""
-        kernel, places = self._kernel(contexts), self._arms.find(arms)
-        first, inverses = kernel[:, : self._inverses.shape[1]], self._inverses[places]
+        scores, leverage = _in_blocks(self._with_leverage, contexts, self._arms.find(arms))
+        return scores, leverage
+
+    def _scores(self, contexts: Features, places: Indices) -> Floats:
+        scores: Floats = np.einsum("ij,ij->i", self._kernel(contexts), self._weights[places])
+        return scores
+
+    def _with_leverage(self, contexts: Features, places: Indices) -> Floats:
+        kernel, inverses = self._kernel(contexts), self._inverses[places]
+        first = kernel[:, : inverses.shape[1]]
         leverage = np.einsum("ij,ij->i", np.matmul(first[:, None], inverses)[:, 0], first)
-        return self._scored(kernel, places), np.maximum(leverage, 0.0)
+        scores = np.einsum("ij,ij->i", kernel, self._weights[places])
+        return np.stack([scores, np.maximum(leverage, 0.0)])
 
     def attribution(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
         """What each number adds to the score, (n, d), and the constant of the arm, (n,).
@@ -119,10 +128,6 @@ class KernelScores:
         if len(contexts) > 1 and (contexts == contexts[0]).all():
             return np.repeat(self._kernel(contexts[:1]), len(contexts), axis=0)  # what all arms share
         return self._compared(_scaled(contexts, self._scale))
-
-    def _scored(self, kernel: Features, places: Indices) -> Floats:
-        scores: Floats = np.einsum("ij,ij->i", kernel, self._weights[places])
-        return scores
 
     def _compared(self, scaled: Features) -> Features:
         """The kernel of (n, d) scaled rows and all landmarks, (n, m)."""
@@ -165,6 +170,13 @@ class KernelScores:
         first = min(_FIRST, len(landmarks))
         inverses = schema.array(state, "inverses", np.float32, (len(labels) + 1, first, first))
         return cls(ArmIndex(labels), scale, landmarks, weights, inverses)
+
+
+def _in_blocks(found: Callable[[Features, Indices], Floats], contexts: Features, places: Indices) -> Floats:
+    """What is found of all rows, some of them at a time: each is compared with all landmarks."""
+    starts = range(0, max(len(places), 1), _BLOCK)
+    blocks = [found(contexts[start : start + _BLOCK], places[start : start + _BLOCK]) for start in starts]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=-1)
 
 
 def _scaled(contexts: Features, scale: Features) -> Features:

@@ -8,42 +8,57 @@ from dataclasses import dataclass
 
 from treebandit.errors import ParameterError
 
+_LOGARITHM = r"(\d+(?:\.\d+)?|\.\d+)\s*\*?\s*ln\s*\(?t\)?"
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """When to rebuild: whenever `level(t)` has grown since the last rebuild.
 
     factor: level is ⌈factor · ln t⌉ (paper, section 4.2: 8); every: it is ⌊t / every⌋; neither: it never grows.
+    later, since: from round `since` on level grows by `later` · ln t instead.
     """
 
     factor: float | None = None
     every: int | None = None
+    later: float | None = None
+    since: int = 1
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """Read '8 ln t', 'every 100' or 'never'."""
+        """Read '8 ln t', '8 ln t, 4 ln t from 2000', 'every 100' or 'never'."""
         words = str(text).strip().lower()
         if words == "never":
             return cls()
-        if match := re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*\*?\s*ln\s*\(?t\)?", words):
-            factor = float(match[1])
-            if factor > 0:
-                return cls(factor=factor)
+        if match := re.fullmatch(rf"{_LOGARITHM}(?:\s*,\s*{_LOGARITHM}\s+from\s+(\d+))?", words):
+            factor, later, since = float(match[1]), float(match[2] or match[1]), int(match[3] or 1)
+            if factor > 0 and later > 0 and since > 0:
+                return cls(factor=factor, later=later, since=since)
         if match := re.fullmatch(r"every\s+(\d+)", words):
             every = int(match[1])
             if every > 0:
                 return cls(every=every)
-        raise ParameterError(f"rebuild schedule {text!r}; write '8 ln t', 'every 100' or 'never'")
+        raise ParameterError(
+            f"rebuild schedule {text!r}; write '8 ln t', 'every 100' or 'never', or '8 ln t, 4 ln t from 2000'"
+        )
 
     def level(self, t: int) -> int:
         """The step count at time t >= 1."""
-        if self.factor is not None:
-            return math.ceil(self.factor * math.log(max(t, 1)))
+        if self.factor is not None and self.later is not None:
+            early, late = min(max(t, 1), self.since), max(t / self.since, 1.0)
+            return math.ceil(self.factor * math.log(early) + self.later * math.log(late))
         return t // self.every if self.every else 0
 
     def rounds(self, level: int) -> tuple[int, int]:
         """The first round of a level, and how many rounds it lasts; (0, 0) where levels never grow."""
         if self.factor is not None:
-            first = math.exp((level - 1) / self.factor)
-            return math.floor(first) + 1, math.floor(first * math.expm1(1 / self.factor))
+            first, end = self._reaches(level - 1), self._reaches(level)
+            return math.floor(first) + 1, math.floor(end - first)
         return (self.every * level, self.every) if self.every else (0, 0)
+
+    def _reaches(self, level: int) -> float:
+        """When the level before rounding up reaches a whole number."""
+        assert self.factor is not None
+        assert self.later is not None
+        turn = self.factor * math.log(self.since)
+        return math.exp(min(level, turn) / self.factor + max(level - turn, 0.0) / self.later)

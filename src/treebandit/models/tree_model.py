@@ -172,10 +172,15 @@ class TreeModel(HistoryModel):
             if update is not None:
                 update()
             self.history, self.memory, self.rebuild = history, memory, None
-            self.scale, self.encoder, self.leaves = fit
+            self._take_up(fit)
             self.level, self.rebuild_seconds = job.level, seconds
 
         return commit
+
+    def _take_up(self, fit: Fit) -> None:
+        if self.leaves is not None:
+            fit.leaves.cache.expect(self.leaves.cache)
+        self.scale, self.encoder, self.leaves = fit
 
     def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
         """Let rows change the leaves they reach, between rebuilds."""
@@ -197,7 +202,7 @@ class TreeModel(HistoryModel):
             if self.rebuild is not None:
                 self.rebuild.stop()
             self.history, self.memory, self.rebuild = history, memory, None
-            self.scale, self.encoder, self.leaves = fit
+            self._take_up(fit)
             self.level, self.dropped_rounds, self.rebuild_seconds = level, dropped, seconds
             random.bit_generator.state = drawn.bit_generator.state
 

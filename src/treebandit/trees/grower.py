@@ -89,7 +89,8 @@ class Paths(NamedTuple):
 class Work(NamedTuple):
     """Arrays to work in, for any number of trees on one table. The first histogram is that of small nodes.
 
-    starts: (groups + 1,), where a group's bins begin in a histogram. words: a bit for each bin of a group.
+    starts: (groups + 1,), where a group's bins begin in a histogram. words: (groups, words), a bit for each bin of
+    a group that is tried.
     """
 
     rows: NDArray[np.uint32]
@@ -123,14 +124,14 @@ def workspace(table: Table, limits: Limits) -> Work:
         columns=np.empty((2, groups + 1), np.uint32),
         bins=np.empty(widest + 2, np.uint32),
         starts=starts,
-        words=np.zeros(widest // 64 + 1, np.uint64),
+        words=np.zeros((groups, widest // 64 + 1), np.uint64),
     )
 
 
 def means(nodes: NDArray[np.void]) -> Floats:
     """Σ weight · target / Σ weight of each node's rows."""
-    moments = nodes["moment"]
-    mean: Floats = moments.imag / (moments.real % ROW)
+    moments, rows = nodes["moment"], nodes["stop"] - nodes["start"]
+    mean: Floats = moments.imag / (moments.real - ROW * rows)
     return mean
 
 

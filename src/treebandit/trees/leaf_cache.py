@@ -4,11 +4,11 @@ Where many candidates are scored round after round, most columns describe the ca
 and do not change; the others describe the round (the time of day, a visitor) and are the same for all candidates.
 A split of an own column sends each row one way for good; a split of a shared column sends all rows one way, another one
 in each round. So rows that no own column parts are one group of a tree, and each leaf has a list of the groups that
-end in it whenever the shared columns lead there. A round follows the shared columns down each tree once, notes the leaf
-of each group, and lets every row read off the leaf of its group.
+end in it whenever the shared columns lead there. A round follows the shared columns down each tree once, hands what
+each leaf says to its groups, and lets every row add up what its groups were told.
 """
 # mypy: disallow_untyped_decorators=False
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, ANN202
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from treebandit.compiled import njit
 from treebandit.core import Features, Floats
 from treebandit.trees.forest import Forest
-from treebandit.trees.kernels import CHAINS, NEXT_DRAW, ForestArrays, add_draws, hashed, lay_out
+from treebandit.trees.kernels import CHAINS, NEXT_DRAW, ForestArrays, add_draws, hashed, helper, lay_out
 
 #: Fewer rows are walked faster than they are compared with those of the last time.
 FEWEST_ROWS = 256
@@ -32,7 +32,7 @@ MOST_ENTRIES_EACH = 256
 MOST_ENTRIES = 1 << 25
 #: Grouping costs as much as ten walks: rows must have come again this often, and this often where others are grouped.
 REPEATS, PATIENCE = 3, 16
-#: Columns that are added up together.
+#: Columns of the leaf table, or draws, that are added up together.
 _WIDE = 3
 
 
@@ -73,8 +73,8 @@ class LeafCache:
         if not self._recall(features) or self._held is None:
             return None
         _, shared, groups = self._held
-        ends, _ = find_group_leaves(self._forest.arrays, features, shared, groups)
-        sums: Floats = add_leaves(ends, groups, table)
+        ended = find_group_leaves(self._forest.arrays, features, shared, groups)
+        sums: Floats = add_groups(groups, hand_out(groups, ended, table))
         return sums
 
     def sample(
@@ -84,13 +84,18 @@ class LeafCache:
         if not self._recall(features) or self._held is None:
             return None
         _, shared, groups = self._held
-        ends, leaves = find_group_leaves(self._forest.arrays, features, shared, groups)
+        ended = find_group_leaves(self._forest.arrays, features, shared, groups)
         samples = np.empty((draws, len(features)))
         for k in range(0, draws, _WIDE):
-            of = np.uint64((key + k * NEXT_DRAW) % 2**64)
-            drawn = draw_leaves(table, leaves, of, exploration, min(draws - k, _WIDE))
-            samples[k : k + _WIDE] = add_leaves(ends, groups, drawn)[: draws - k]
+            noise = np.uint64((key + k * NEXT_DRAW) % 2**64), exploration
+            drawn = draw_groups(groups, ended, table, noise, min(draws - k, _WIDE))
+            samples[k : k + _WIDE] = add_groups(groups, drawn)
         return samples
+
+    def expect(self, before: LeafCache) -> None:
+        """Group the rows that another forest's cache holds as soon as they come to this one, not after repeats."""
+        if before._held is not None and self._held is None:
+            self._last, self._repeats = before._held[0], REPEATS - 1
 
     def _recall(self, features: Features) -> bool:
         """Whether these rows are grouped, perhaps since now."""
@@ -226,63 +231,80 @@ def group_rows(forest, features, shared, draft, found):  # type: ignore[no-untyp
 
 @njit(cache=True)
 def find_group_leaves(forest, features, shared, found):  # type: ignore[no-untyped-def]
-    """The leaf of each group, shared columns being as in these rows; and all these leaves."""
+    """The leaves that groups end in, shared columns being as in these rows, and the tree of each."""
     trees, kept = ForestArrays(*forest), GroupArrays(*found)
     nodes, spans, width = trees.nodes, kept.spans, features.shape[1]
     mask, shift = uint32((1 << trees.bits) - 1), uint32(trees.bits)
     row = np.empty((1, 2 * width), np.float32)
     lay_out(features, 0, 1, row)
-    ends = np.empty(kept.first[-1] + kept.groups.shape[1], np.uint64)
-    ends[kept.first[-1]] = nodes.shape[0] - 1
     waiting, leaves = np.empty(nodes.shape[0], np.int64), np.empty(nodes.shape[0], np.uint64)
+    tree_of = np.empty(nodes.shape[0], np.uint16)
     count = 0
     for tree in range(trees.n_trees):
         waiting[0], head, tail = trees.roots[tree], 0, 1
         while head < tail:
             node = waiting[head]
             head += 1
-            step, start, stop = nodes[node].step, spans[node, 0], spans[node, 1]
+            step = nodes[node].step
             left, column = node + np.int64(step >> shift), np.int64(step & mask)
-            if start == stop:
+            if spans[node, 0] == spans[node, 1]:
                 continue
             if step == 0:
-                leaves[count] = node
+                leaves[count], tree_of[count] = node, tree
                 count += 1
-                for at in range(start, stop):
-                    ends[kept.first[tree] + kept.lists[at]] = node
             elif shared[column % width]:
                 waiting[tail] = left + np.int64(row[0, column] >= nodes[node].threshold)
                 tail += 1
             else:
                 waiting[tail], waiting[tail + 1] = left, left + 1
                 tail += 2
-    return ends, leaves[:count]
+    return leaves[:count], tree_of[:count]
+
+
+@helper
+def _tell(kept, leaf, tree, said, values):  # type: ignore[no-untyped-def]
+    """Write what a leaf says to all groups that end in it."""
+    first = uint64(kept.first[tree])
+    for at in range(uint64(kept.spans[leaf, 0]), uint64(kept.spans[leaf, 1])):
+        for k in range(uint64(values.shape[1])):
+            values[first + uint64(kept.lists[at]), k] = said[k]
 
 
 @njit(cache=True)
-def add_leaves(ends, found, values):  # type: ignore[no-untyped-def]
-    """Sums over the trees of the values of each row's leaves, the first _WIDE columns of (nodes, k): (_WIDE, n)."""
+def hand_out(found, ended, table):  # type: ignore[no-untyped-def]
+    """The first _WIDE columns of the leaf table for each group: (groups, _WIDE), 0 where no tree is."""
+    kept, (leaves, trees) = GroupArrays(*found), ended
+    values = np.empty((kept.first[-1] + kept.groups.shape[1], _WIDE))
+    values[kept.first[-1]] = 0.0
+    for i in range(leaves.shape[0]):
+        _tell(kept, leaves[i], trees[i], table[leaves[i]], values)
+    return values
+
+
+@njit(cache=True)
+def draw_groups(found, ended, table, noise, wide):  # type: ignore[no-untyped-def]
+    """`wide` draws of o + exploration · √(s²/c) · noise of each group's leaf: (groups, wide), 0 where no tree is."""
+    kept, (leaves, trees), (key, exploration) = GroupArrays(*found), ended, noise
+    values, drawn = np.empty((kept.first[-1] + kept.groups.shape[1], wide)), np.empty(wide)
+    values[kept.first[-1]] = 0.0
+    for i in range(leaves.shape[0]):
+        drawn[:] = 0.0
+        add_draws(table, leaves[i], key, exploration, drawn)
+        _tell(kept, leaves[i], trees[i], drawn, values)
+    return values
+
+
+@njit(cache=True)
+def add_groups(found, values):  # type: ignore[no-untyped-def]
+    """Sums over the trees of the (groups, wide) values of each row's groups: (wide, n)."""
     kept = GroupArrays(*found)
     groups, n = kept.groups, kept.groups.shape[1]
-    sums = np.zeros((_WIDE, n))
+    sums = np.zeros((values.shape[1], n))
     for block in range(uint64(0), uint64(groups.shape[0]), uint64(CHAINS)):
-        for i in range(uint64(n)):
-            a, b, c = sums[0, i], sums[1, i], sums[2, i]
-            for j in range(uint64(CHAINS)):
-                leaf = ends[uint64(kept.first[block + j]) + uint64(groups[block + j, i])]
-                a += values[leaf, 0]
-                b += values[leaf, 1]
-                c += values[leaf, 2]
-            sums[0, i], sums[1, i], sums[2, i] = a, b, c
+        for k in range(values.shape[1]):
+            for i in range(uint64(n)):
+                total = sums[k, i]
+                for j in range(uint64(CHAINS)):
+                    total += values[uint64(kept.first[block + j]) + uint64(groups[block + j, i]), k]
+                sums[k, i] = total
     return sums
-
-
-@njit(cache=True)
-def draw_leaves(table, leaves, key, exploration, wide):  # type: ignore[no-untyped-def]
-    """`wide` draws of o + exploration · √(s²/c) · noise of these leaves: (nodes, _WIDE), 0 at the last node."""
-    drawn = np.empty((table.shape[0], _WIDE))
-    drawn[-1] = 0.0
-    for leaf in leaves:
-        drawn[leaf] = 0.0
-        add_draws(table, leaf, key, exploration, drawn[leaf, :wide])
-    return drawn

@@ -53,17 +53,30 @@ def add_all(codes, rows, moments, histogram, starts, sign):  # type: ignore[no-u
 
 
 @inner()
-def _add_group(codes, rows, moments, histogram, group, work):  # type: ignore[no-untyped-def]
-    """Add the moments of rows to the empty histogram of one group, and list their codes, rising; returns how many.
+def _add_drawn(codes, rows, work, drawn):  # type: ignore[no-untyped-def]
+    """Add the moments of rows to the empty histograms of the first `drawn` groups of columns[1].
 
-    A code sets its bit in a word, so that no empty bin is looked at: in most nodes nearly all are.
+    A code sets its bit in a word, so that no empty bin is looked at: in most nodes nearly all are. Additions to one
+    group wait for each other, so several are added up at a time, unless their histograms are too long for the cache.
     """
-    bins, words, count = work.bins, work.words, 0
-    for row in rows:
-        code = uint64(codes[row, group])
-        histogram[code] += moments[row]
-        words[code >> uint64(6)] |= uint64(1) << (code & uint64(63))
-    for word in range(uint64(len(histogram) + 63) >> uint64(6)):
+    columns, histogram, words, starts = work.columns, work.histograms[0], work.words, work.starts
+    block = _BLOCK if words.shape[1] <= WIDE // 64 + 1 else 1
+    for first in range(0, drawn, block):
+        last = first + block if first + block < drawn else drawn
+        for row in rows:
+            moment = work.moments[row]
+            for j in range(uint64(first), uint64(last)):
+                group = uint64(columns[1, j])
+                code = uint64(codes[row, group])
+                histogram[starts[group] + code] += moment
+                words[j, code >> uint64(6)] |= uint64(1) << (code & uint64(63))
+
+
+@inner()
+def _noted_bins(words, bins):  # type: ignore[no-untyped-def]
+    """List the codes whose bits are set, rising, and clear the bits; returns how many."""
+    count = 0
+    for word in range(uint64(len(words))):
         left = words[word]
         words[word] = 0
         while left:
@@ -181,11 +194,13 @@ def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
         _draw_columns(columns, untried, drawn, key)
         untried -= drawn
         key = mix(key)
+        if node.slot == 0:
+            _add_drawn(table.codes, rows, work, drawn)
         for j in range(drawn):
             group = int64(columns[1, j])
             histogram = work.histograms[node.slot, starts[group] : starts[group + 1]]
             if node.slot == 0:
-                count = _add_group(table.codes, rows, work.moments, histogram, group, work)
+                count = _noted_bins(work.words[j, : (len(histogram) + 63) // 64], work.bins)
             else:
                 count = _filled_bins(histogram, work.bins)
             if count > 1:
