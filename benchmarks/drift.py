@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from treebandit.drift import Adwin
 from treebandit.experiments import read_record
-from treebandit.models.drift import Adwin
 
 
 def main(folder):

@@ -1,6 +1,6 @@
 """What river's ADWIN says of some streams, for tests/models/test_drift.py.
 
-python benchmarks/foreign_drift.py tests/models/adwin.json   in an environment that has river
+python benchmarks/foreign_drift.py tests/adwin.json   in an environment that has river
 """
 
 import json

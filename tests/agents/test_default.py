@@ -323,13 +323,17 @@ def test_the_kernel_helps_where_all_columns_matter(tmp_path):
 
 def test_a_kernel_without_weight_is_given_up():
     random = np.random.default_rng(0)
-    contexts, arms = random.normal(size=(1500, 32)), np.arange(1500) % 2
+    contexts, arms = random.normal(size=(3000, 32)), np.arange(3000) % 2
     rewards = (arms == (contexts[:, 0] > 0.0)).astype(float)
     agent = Bandit(seed=0)
-    agent.learn(contexts[:900], rewards[:900], arms=arms[:900])
+    agent.learn(contexts[:1500], rewards[:1500], arms=arms[:1500])
+    assert (
+        agent.model.encoder.kernel is not None
+    )  # rows of before tell nothing of what it would have predicted
+    agent.learn(contexts[1500:1800], rewards[1500:1800], arms=arms[1500:1800])
     assert agent.model.encoder.kernel is not None
-    agent.model.kernel_errors = np.array([-1.0, 1.0])
-    agent.learn(contexts[900:], rewards[900:], arms=arms[900:])
+    agent.model.kernel_errors = np.array([-1.0, 1.0, 1000.0])
+    agent.learn(contexts[1800:], rewards[1800:], arms=arms[1800:])
     assert agent.model.encoder.kernel is None
 
 

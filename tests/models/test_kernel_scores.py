@@ -51,10 +51,13 @@ def test_it_sees_what_slopes_do_not():
 def test_with_few_rows_it_is_kernel_ridge_regression():
     contexts, arms, targets = rings(300)
     scores, z = fitted(contexts, arms, targets), slow_scale(contexts)
+    level = targets.mean()
     for arm in (0, 7):
         own = arms == arm
-        weights = np.linalg.solve(slow_kernel(z[own], z[own]) + 0.15 * np.eye(own.sum()), targets[own])
-        expected = slow_kernel(z, z[own]) @ weights
+        weights = np.linalg.solve(
+            slow_kernel(z[own], z[own]) + 0.15 * np.eye(own.sum()), targets[own] - level
+        )
+        expected = level + slow_kernel(z, z[own]) @ weights
         np.testing.assert_allclose(scores(contexts, np.full(300, arm)), expected, atol=2e-3)
 
 
@@ -97,7 +100,7 @@ def test_missing_constant_equal_and_new_things_do_no_harm():
     assert np.isfinite(scores(contexts, arms)).all()
     contexts[:, :2] = 1e30
     assert np.isfinite(scores(contexts, arms)).all()
-    np.testing.assert_array_equal(scores(contexts, np.full(300, 99)), 0.0)
+    np.testing.assert_array_equal(scores(contexts, np.full(300, 99)), targets.mean())
     nothing = fitted(np.zeros((50, D), np.float32), np.zeros(50, np.intp), np.ones(50))
     assert np.isfinite(nothing.with_leverage(contexts, arms)).all()
 
@@ -130,6 +133,7 @@ def test_it_is_saved_and_forged_files_are_refused():
         "weights": np.full((3, 100), np.nan),
         "inverses": np.zeros((3, 32, 31), np.float32),
         "arms": np.zeros(2, np.intp),
+        "rewards": np.zeros(3),
     }.items():
         with pytest.raises(SavedFileError):
             KernelScores.restored({**scores.state(), name: value}, D)
@@ -138,5 +142,12 @@ def test_it_is_saved_and_forged_files_are_refused():
 def test_what_numbers_add_is_the_score():
     contexts, arms, targets = rings(300)
     scores = fitted(contexts, arms, targets)
-    columns, constant = scores.attribution(contexts, arms)
-    np.testing.assert_allclose(columns.sum(axis=1) + constant, scores(contexts, arms), atol=1e-3)
+    mean, columns, constant = scores.attribution(contexts, arms)
+    np.testing.assert_allclose(mean + columns.sum(axis=1) + constant, scores(contexts, arms), atol=1e-3)
+
+
+def test_the_level_and_the_unit_of_the_rewards_do_not_matter():
+    contexts, arms, targets = rings(300)
+    scores, other = fitted(contexts, arms, targets), fitted(contexts, arms, 1000.0 + 10.0 * targets)
+    np.testing.assert_allclose(other(contexts, arms), 1000.0 + 10.0 * scores(contexts, arms), atol=1e-3)
+    assert other.reward_sd == pytest.approx(10.0 * scores.reward_sd)

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -265,3 +267,49 @@ def test_an_unfitted_model_says_so(data):
         TreeEnsembleRegressor().predict(data[0])
     with pytest.raises(NotFittedError):
         TreeEnsembleRegressor().estimate(data[0])
+
+
+def stream(n, seed, sign=1.0):
+    random = np.random.default_rng(seed)
+    features = random.standard_normal((n, 3)).astype(np.float32)
+    return features, sign * np.where(features[:, 0] > 0, 2.0, -1.0) + 0.2 * random.standard_normal(n)
+
+
+def learned(memory, changed=True):
+    """A regressor that learned 300 rows of one truth and then, 20 at a time, 300 more, of the opposite if changed."""
+    model = TreeEnsembleRegressor(HistogramForest(n_trees=20), variance="leaf", memory=memory, random_state=0)
+    model.fit(*stream(300, 0))
+    features, targets = stream(300, 1, -1.0 if changed else 1.0)
+    for start in range(0, 300, 20):
+        model.partial_fit(features[start : start + 20], targets[start : start + 20])
+    return model
+
+
+@pytest.mark.parametrize("memory", ["auto", 100])
+def test_it_forgets_what_has_changed(memory):
+    features, targets = stream(200, 2, -1.0)
+    error = {rule: np.square(learned(rule).predict(features) - targets).mean() for rule in ("all", memory)}
+    assert error[memory] < 0.5 < 2.0 < error["all"]
+
+
+def test_auto_drops_nothing_where_nothing_changes():
+    features, targets = stream(200, 2)
+    model = learned("auto", changed=False)
+    assert len(model._rows[1]) == 600
+    assert np.square(model.predict(features) - targets).mean() < 0.1
+
+
+def test_a_number_bounds_the_rows_kept():
+    model = learned(100, changed=False)
+    assert 100 <= len(model._rows[1]) < 100 + 100 // 8 + 20
+    again = pickle.loads(pickle.dumps(model))
+    more = stream(20, 3)
+    np.testing.assert_array_equal(
+        again.partial_fit(*more).predict(more[0]), model.partial_fit(*more).predict(more[0])
+    )
+
+
+@pytest.mark.parametrize("memory", ["some", 3, 2.5])
+def test_memory_out_of_range_is_named(memory, data):
+    with pytest.raises(ParameterError, match="memory"):
+        TreeEnsembleRegressor(memory=memory).fit(*data)

@@ -9,9 +9,9 @@ import numpy as np
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import StartRule
 from treebandit.core import Candidates, Floats
+from treebandit.drift import MemoryRule
 from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
-from treebandit.models.memory import MemoryRule
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.parameters import check_number, shared_fields

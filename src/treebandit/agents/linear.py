@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from treebandit.agents.model_agent import ModelAgent
+from treebandit.drift import MemoryRule, check_memory
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import RowForm
 from treebandit.models.forgetting import Forgetting
-from treebandit.models.memory import MemoryRule, check_memory
 from treebandit.models.model import RewardModel
 from treebandit.models.plain_ridge import PlainRidge
 from treebandit.models.ridge import Ridge, SharedRidge

@@ -8,8 +8,8 @@ from typing import Literal
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import StartRule
 from treebandit.core import Candidates, Indices
+from treebandit.drift import MemoryRule
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding
-from treebandit.models.memory import MemoryRule
 from treebandit.models.tree_model import TreeModel
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.parameters import shared_fields

@@ -25,7 +25,7 @@ from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
 _MEMORY = 0.999
-#: The kernel regression is given up for good where it has less than this weight after so many rows.
+#: The kernel regression is given up for good where it has less than this weight after so many rows that it predicted.
 _LEAST_WEIGHT, _TRIAL = 0.01, 1000
 #: What leverage under the kernel weighs in the bonus, times v and a standard deviation of the rewards.
 _UNLIKE = 0.5
@@ -55,7 +55,8 @@ class Blend(TreeModel):
         self._without_linear = without_linear
         self._linear, self._weighted, self._effects, self._kernel = linear, weighted, effects, kernel
         self.errors = np.zeros(2)
-        self.kernel_errors = np.zeros(2)
+        #: The same of the kernel regression, and how many rows it has predicted.
+        self.kernel_errors = np.zeros(3)
 
     @property
     def linear_weight(self) -> float:
@@ -65,7 +66,7 @@ class Blend(TreeModel):
     @property
     def kernel_weight(self) -> float:
         """v, the share of the kernel regression in the scores, found in the same way."""
-        return _weight(self.kernel_errors)
+        return _weight(self.kernel_errors[:2])
 
     def _fitted_encoder(
         self, rows: Candidates, targets: Floats, random: np.random.Generator
@@ -81,7 +82,7 @@ class Blend(TreeModel):
         self, encoder: Encoder, rows: Candidates, targets: Floats
     ) -> Generator[float, None, None]:
         assert isinstance(encoder, LinearEncoder)
-        if self._kernel and (len(rows) < _TRIAL or self.kernel_weight > _LEAST_WEIGHT):
+        if self._kernel and (self.kernel_errors[2] < _TRIAL or self.kernel_weight > _LEAST_WEIGHT):
             yield from encoder.fit_kernel(rows, targets, np.random.default_rng(len(rows)))
 
     def _completed(
@@ -135,7 +136,8 @@ class Blend(TreeModel):
             if predicted is not update.predicted:
                 predicted[:] = update.predicted + w * (scores - update.predicted)
             if smooth is not None:
-                self.kernel_errors = _compared(kernel_before, predicted, smooth, targets)
+                compared = _compared(kernel_before[:2], predicted, smooth, targets)
+                self.kernel_errors = np.append(compared, kernel_before[2] + len(targets))
             if change is not None:
                 change()
 
@@ -152,7 +154,8 @@ class Blend(TreeModel):
             mean = mean + w * (scores - mean)
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
             smooth, unlike = encoder.kernel_look_up(rows)
-            mean, variance = mean + v * (smooth - mean), (1.0 - v) ** 2 * variance + v**2 * unlike
+            mean = mean + v * (smooth - mean)
+            variance = (1.0 - v) ** 2 * variance + (v * encoder.kernel.reward_sd) ** 2 * unlike
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
             effect, effect_variance = encoder.effects.estimate(rows.arms, mean)
             mean, variance = mean + effect, variance + effect_variance
@@ -212,7 +215,7 @@ class Blend(TreeModel):
             samples += w * (scores - samples)
             smooth, unlike = encoder.kernel_look_up(rows)
             samples += v * (smooth - samples)
-            samples += v * _UNLIKE * bonus * np.sqrt(unlike / (1.0 + unlike))
+            samples += v * _UNLIKE * bonus * encoder.kernel.reward_sd * np.sqrt(unlike / (1.0 + unlike))
             w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
@@ -233,7 +236,7 @@ class Blend(TreeModel):
         """Take up what `state` gave."""
         super().restore(state)
         self.errors = schema.array(state, "errors", np.float64, (2,))
-        self.kernel_errors = schema.array(state, "kernel_errors", np.float64, (2,))
+        self.kernel_errors = schema.array(state, "kernel_errors", np.float64, (3,))
 
 
 def _weight(errors: Floats) -> float:

@@ -7,11 +7,12 @@ from typing import Any
 
 from treebandit import schema
 from treebandit.core import Candidates, Estimate, Floats, Random
+from treebandit.drift import MemoryRule
 from treebandit.errors import NoEstimateError, SavedFileError
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.attribution import Attribution, Explains
 from treebandit.models.history import History
-from treebandit.models.memory import Memory, MemoryRule
+from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, RewardModel
 
 #: Rows beyond a fixed number are dropped when they are so large a share of it: refits then cost eight updates a row.

@@ -16,7 +16,7 @@ from treebandit.steps import exhausted
 
 #: Landmarks: at most so many, in steps of the second number, and their squares over all arms.
 _MOST, _STEP, _MOST_NUMBERS = 512, 64, 1 << 22
-#: λ of the regressions, where the kernel of a row with itself is 1 on average and rewards are standardised.
+#: λ of the regressions, where the kernel of a row with itself is 1 on average.
 _RIDGE = 0.15
 #: What the kernel is greater by everywhere: an arm's rewards may all be high or low.
 _CONSTANT = 1.0 / 64.0
@@ -38,24 +38,43 @@ class KernelScores:
     with fewer rows than landmarks they are exact.
 
     Numbers are centred and divided by their standard deviation, and by √(κ/3) where their kurtosis κ is above 3: a
-    pixel that is rarely dark must not outweigh the others when it is. An arm without rows scores 0.
+    pixel that is rarely dark must not outweigh the others when it is. Rewards are centred, too: what is unlike all
+    rows of an arm, or has an arm without rows, scores their mean.
 
     scale: (3, d), mean, factor and bound of each column. landmarks: (m, d), scaled. weights: (arms + 1, m).
-    inverses: (arms + 1, r, r), A⁻¹ of the first r landmarks.
+    inverses: (arms + 1, r, r), A⁻¹ of the first r landmarks. rewards: (2,), their mean and standard deviation.
     """
 
-    __slots__ = ("_arms", "_directions", "_inverses", "_landmarks", "_lengths", "_scale", "_weights")
+    __slots__ = (
+        "_arms",
+        "_directions",
+        "_inverses",
+        "_landmarks",
+        "_lengths",
+        "_newest",
+        "_rewards",
+        "_scale",
+        "_weights",
+    )
 
     def __init__(
-        self, arms: ArmIndex, scale: Features, landmarks: Features, weights: Floats, inverses: Features
+        self,
+        arms: ArmIndex,
+        scale: Features,
+        landmarks: Features,
+        weights: Floats,
+        inverses: Features,
+        rewards: Floats,
     ) -> None:
-        self._arms, self._scale, self._landmarks = arms, scale, landmarks
+        self._arms, self._scale, self._landmarks, self._rewards = arms, scale, landmarks, rewards
         self._weights, self._inverses = weights, inverses
         self._directions, self._lengths = _directions(landmarks)
+        #: The newest row that came alone, as bytes, and its kernel.
+        self._newest: tuple[bytes, Features] = b"", landmarks[:0]
 
     @classmethod
     def fit(cls, contexts: Features, arms: Indices, targets: Floats, *, random: np.random.Generator) -> Self:
-        """Regressions of (n,) standardised rewards on (n, d) numbers, one per arm."""
+        """Regressions of (n,) rewards on (n, d) numbers, one per arm."""
         return exhausted(cls.fit_steps(contexts, arms, targets, random=random))
 
     @classmethod
@@ -70,10 +89,11 @@ class KernelScores:
         scale = _scale(contexts)
         landmarks = _scaled(contexts[chosen], scale)
         first, weights = min(_FIRST, len(chosen)), np.zeros((len(index), len(chosen)))
-        scores = cls(index, scale, landmarks, weights, np.zeros((len(index), first, first), np.float32))
+        inverses, rewards = np.zeros((len(index), first, first), np.float32), _moments(targets)
+        scores, targets = cls(index, scale, landmarks, weights, inverses, rewards), targets - rewards[0]
         prior = scores._compared(landmarks).astype(np.float64)
         prior.flat[:: len(chosen) + 1] += 1e-6  # landmarks may be equal
-        scores._inverses[0] = np.linalg.inv(_RIDGE * prior[:first, :first])
+        inverses[0] = np.linalg.inv(_RIDGE * prior[:first, :first])
         order = np.argsort(places, kind="stable")
         starts = np.searchsorted(places[order], np.arange(1, len(index) + 1))
         for place in range(1, len(index)):
@@ -91,7 +111,7 @@ class KernelScores:
                 weights[place, mine] = np.linalg.solve(exact, targets[chosen[mine]])
             else:
                 weights[place] = np.linalg.solve(gram, moment)
-            scores._inverses[place] = np.linalg.inv(gram[:first, :first])
+            inverses[place] = np.linalg.inv(gram[:first, :first])
         return scores
 
     def __call__(self, contexts: Features, arms: Indices) -> Floats:
@@ -103,31 +123,43 @@ class KernelScores:
         scores, leverage = _in_blocks(self._with_leverage, contexts, self._arms.find(arms))
         return scores, leverage
 
+    @property
+    def reward_sd(self) -> float:
+        """The standard deviation of the rewards that it was fitted to."""
+        return float(self._rewards[1])
+
     def _scores(self, contexts: Features, places: Indices) -> Floats:
         scores: Floats = np.einsum("ij,ij->i", self._kernel(contexts), self._weights[places])
+        scores += self._rewards[0]
         return scores
 
     def _with_leverage(self, contexts: Features, places: Indices) -> Floats:
         kernel, inverses = self._kernel(contexts), self._inverses[places]
         first = kernel[:, : inverses.shape[1]]
         leverage = np.einsum("ij,ij->i", np.matmul(first[:, None], inverses)[:, 0], first)
-        scores = np.einsum("ij,ij->i", kernel, self._weights[places])
+        scores = self._rewards[0] + np.einsum("ij,ij->i", kernel, self._weights[places])
         return np.stack([scores, np.maximum(leverage, 0.0)])
 
-    def attribution(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
-        """What each number adds to the score, (n, d), and the constant of the arm, (n,).
+    def attribution(self, contexts: Features, arms: Indices) -> tuple[float, Floats, Floats]:
+        """The mean reward, what each number adds to it, (n, d), and the constant of the arm, (n,).
 
         The kernel is Σ x_j y_j (1 - φ/π), with 1 - φ/π the share of units that are active for both rows: each product
         is what its number adds.
         """
         scaled, weights = _scaled(contexts, self._scale), self._weights[self._arms.find(arms)]
         active = self._active(scaled)[0] * weights
-        return scaled * (active @ self._landmarks), _CONSTANT * weights.sum(axis=1)
+        return float(self._rewards[0]), scaled * (active @ self._landmarks), _CONSTANT * weights.sum(axis=1)
 
     def _kernel(self, contexts: Features) -> Features:
         if len(contexts) > 1 and (contexts == contexts[0]).all():
-            return np.repeat(self._kernel(contexts[:1]), len(contexts), axis=0)  # what all arms share
-        return self._compared(_scaled(contexts, self._scale))
+            return np.broadcast_to(self._kernel(contexts[:1]), (len(contexts), len(self._landmarks)))
+        if len(contexts) != 1:
+            return self._compared(_scaled(contexts, self._scale))
+        row, (known, kernel) = contexts.tobytes(), self._newest
+        if row != known:  # what was decided is learned next
+            kernel = self._compared(_scaled(contexts, self._scale))
+            self._newest = row, kernel
+        return kernel
 
     def _compared(self, scaled: Features) -> Features:
         """The kernel of (n, d) scaled rows and all landmarks, (n, m)."""
@@ -156,6 +188,7 @@ class KernelScores:
             "landmarks": self._landmarks,
             "weights": self._weights,
             "inverses": self._inverses,
+            "rewards": self._rewards,
         }
 
     @classmethod
@@ -169,7 +202,12 @@ class KernelScores:
         weights = schema.array(state, "weights", np.float64, (len(labels) + 1, len(landmarks)))
         first = min(_FIRST, len(landmarks))
         inverses = schema.array(state, "inverses", np.float32, (len(labels) + 1, first, first))
-        return cls(ArmIndex(labels), scale, landmarks, weights, inverses)
+        rewards = schema.array(state, "rewards", np.float64, (2,))
+        return cls(ArmIndex(labels), scale, landmarks, weights, inverses, rewards)
+
+
+def _moments(targets: Floats) -> Floats:
+    return np.array([targets.mean(), targets.std()])
 
 
 def _in_blocks(found: Callable[[Features, Indices], Floats], contexts: Features, places: Indices) -> Floats:

@@ -221,11 +221,10 @@ class LinearEncoder(Encoder):
         """What columns and arm add to what the kernel regression says of each row."""
         assert self.kernel is not None
         assert rows.arms is not None
-        found, constant = self.kernel.attribution(self._only_numbers(rows.contexts), rows.arms)
+        mean, found, constant = self.kernel.attribution(self._only_numbers(rows.contexts), rows.arms)
         columns = np.zeros((len(rows), len(self.columns)))
         columns[:, self._numbers] = found
-        nothing = np.zeros(len(rows))
-        return Attribution(nothing, columns, constant, nothing)
+        return Attribution(np.full(len(rows), mean), columns, constant, np.zeros(len(rows)))
 
     def _only_numbers(self, contexts: Features) -> Features:
         return contexts if len(self._numbers) == contexts.shape[1] else contexts.take(self._numbers, axis=1)

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Floats, Indices
-from treebandit.errors import ParameterError, SavedFileError
-from treebandit.models.drift import Adwin, packed, unpacked
+from treebandit.drift import (
+    FIRST_ROWS,
+    LARGEST_ERROR,
+    Adwin,
+    MemoryRule,
+    check_memory,
+    error_window,
+    packed,
+    unpacked,
+)
+from treebandit.errors import SavedFileError
 from treebandit.models.history import History
-from treebandit.parameters import check_number
 
-#: "all", "auto", or how many of the newest rows.
-MemoryRule = Literal["all", "auto"] | int
-
-_FEWEST_ROWS, _FIRST_ROWS = 10, 64
-#: Of the windows: how likely a false alarm is at a cut, and by how many standard deviations of the rewards a mean error
-#: has to move. Changes that matter exceed both within some dozens of rows.
-_DELTA, _EVERY, _TOLERANCE = 1e-4, 8, 0.1
-#: Errors beyond so many standard deviations count as if they were nearer: one outlier is no change.
-_LARGEST_ERROR = 10.0
 #: So many of the newest errors are kept to tell which arms have changed: all but those with this many of them or more
 #: whose mean is below this share of the greatest.
 _NEWEST, _FEWEST_ERRORS, _UNCHANGED = 512, 8, 0.25
 _NO_ERRORS = np.zeros((2, 0))
-
-
-def check_memory(memory: Any) -> None:
-    """Raise a ParameterError unless it is "all", "auto" or a number of rows."""
-    if isinstance(memory, str):
-        if memory not in ("all", "auto"):
-            raise ParameterError(f"memory={memory!r}; give 'all', 'auto' or how many rows to keep")
-    else:
-        check_number("memory", memory, least=_FEWEST_ROWS, whole=True)
 
 
 class Memory:
@@ -51,7 +41,7 @@ class Memory:
     def __init__(self, rule: MemoryRule = "all") -> None:
         check_memory(rule)
         self.rule: MemoryRule = rule if isinstance(rule, str) else int(rule)
-        self._all = _window()
+        self._all = error_window()
         self._windows: dict[int, Adwin] = {}
         #: Arms and errors of the newest rows, (2, n).
         self._newest: Floats = _NO_ERRORS
@@ -60,7 +50,7 @@ class Memory:
 
     def watches(self, history: History) -> bool:
         """Whether it wants to know errors: not of the first rows, when neither model nor unit tell much."""
-        return self.rule == "auto" and len(history) >= _FIRST_ROWS
+        return self.rule == "auto" and len(history) >= FIRST_ROWS
 
     @property
     def alarm(self) -> bool:
@@ -71,18 +61,18 @@ class Memory:
         """What it is once it has seen these rows' errors, (n,), in standard deviations of the rewards."""
         after = self.answered()
         after._windows, after._all = self._windows.copy(), self._all.copy()
-        errors = np.clip(errors, -_LARGEST_ERROR, _LARGEST_ERROR)
+        errors = np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR)
         labels = np.zeros(len(errors), np.intp) if arms is None else arms
         after._newest = np.concatenate([self._newest, [labels, errors]], axis=1)[:, -_NEWEST:]
         for label in dict.fromkeys(labels.tolist()):
-            window = self._windows[label].copy() if label in self._windows else _window()
+            window = self._windows[label].copy() if label in self._windows else error_window()
             if window.update(errors[labels == label].tolist()):
                 after._stale[label] = window.width
             after._windows[label] = window
         if after._all.update(errors.tolist()):
             after._stale |= after._changed_arms()
         for label in after._stale:
-            after._windows[label] = _window()
+            after._windows[label] = error_window()
         return after
 
     def answered(self) -> Memory:
@@ -133,7 +123,7 @@ class Memory:
         if state is None:
             return memory
         labels = schema.labels({"arms": schema.value(state, "arms")}, "arms")
-        memory._all, *windows = unpacked(state, _window(), len(labels) + 1)
+        memory._all, *windows = unpacked(state, error_window(), len(labels) + 1)
         widths, counts = np.array([window.width for window in windows]), history.counts(labels)
         newest = schema.array(state, "newest", np.float64, (2, None))
         if rule != "auto" or not history.whole or (widths > counts).any():
@@ -143,7 +133,3 @@ class Memory:
         memory._newest = newest
         memory._windows = dict(zip(labels.tolist(), windows, strict=True))
         return memory
-
-
-def _window() -> Adwin:
-    return Adwin(_DELTA, every=_EVERY, tolerance=_TOLERANCE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from treebandit.drift import MemoryRule, check_memory
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import ArmEncoding, CategoryEncoding
-from treebandit.models.memory import MemoryRule, check_memory
 from treebandit.models.schedule import Schedule
 from treebandit.parameters import check_number
 from treebandit.trees.forest import TreeLearner

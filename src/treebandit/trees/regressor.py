@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from treebandit.core import Estimate, Features, Floats
+from treebandit.drift import FIRST_ROWS, LARGEST_ERROR, Adwin, MemoryRule, check_memory, error_window
 from treebandit.errors import InputError, MissingExtraError, ParameterError
 from treebandit.features.reward_scale import RewardScale
 from treebandit.parameters import check_choice, check_number
@@ -49,6 +50,10 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     variance: of the predicted mean; 'calibrated', so that mean ± 1.96 standard deviations holds the true mean about 95
         times in 100, learned from trees grown on parts of the rows, for which `fit` takes four to eleven times as
         long; or that of the 'leaf', Σ s²/c, the paper's estimate, which is a ranking rather than an interval.
+    memory: which rows count once `partial_fit` brings more. 'all', and none is kept: further rows change the leaves
+        they reach, and the trees stay. A number, as many of the newest; 'auto', those since predictions became worse
+        (ADWIN): rows are kept, and trees are grown anew whenever rows have doubled, an eighth of that number is new, or
+        predictions have become worse.
     random_state: a seed, a `numpy.random.RandomState`, or None for a new one each time.
 
     Features are taken as 32-bit floats, NaN for missing. Targets may have any unit: trees are grown on standardised
@@ -72,6 +77,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         statistics: StatisticsFrom = "all",
         held_out_share: float = 0.5,
         variance: VarianceKind = "calibrated",
+        memory: MemoryRule = "all",
         random_state: Any = None,
     ) -> None:
         self.trees = trees
@@ -79,6 +85,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         self.statistics = statistics
         self.held_out_share = held_out_share
         self.variance = variance
+        self.memory = memory
         self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -111,18 +118,60 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: ArrayLike, **unsupported: Any) -> Self:
         """Grow the trees on (n, d) features and (n,) targets and measure their leaves."""
         self._check_arguments(X, unsupported)
-        features, targets = self._validated(X, y, reset=True)
-        scale = RewardScale.of(targets)
-        self.leaves_, self.scale_ = self._measured(features, scale.standardised(targets)), scale
+        self._grow_on(*self._validated(X, y, reset=True))
+        self._window = self._new_window()
         return self
 
+    def _new_window(self) -> Adwin:
+        """Errors from now on are compared with those of the rows that the trees were grown on, whose mean is near 0."""
+        window = error_window()
+        if self._rows is not None:
+            window.update(self._errors(*self._rows))
+        return window
+
+    def _errors(self, features: Features, targets: Floats) -> list[float]:
+        """What predictions miss, in standard deviations of the targets."""
+        errors = self.scale_.standardised(targets) - self.leaves_.estimate(features).mean
+        found: list[float] = np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR).tolist()
+        return found
+
+    def _grow_on(self, features: Features, targets: Floats) -> None:
+        """New trees on the rows that count of these."""
+        if not isinstance(self.memory, str):
+            features, targets = features[-self.memory :], targets[-self.memory :]
+        scale = RewardScale.of(targets)
+        self.leaves_, self.scale_ = self._measured(features, scale.standardised(targets)), scale
+        self._rows = None if self.memory == "all" else (features, targets)
+        self._grown_on = len(targets)
+
     def partial_fit(self, X: Any, y: ArrayLike, **unsupported: Any) -> Self:
-        """Let further rows change the leaves they reach, without new trees; the first call is `fit`."""
+        """Let further rows change the leaves they reach, and grow new trees where `memory` says so.
+
+        The first call is `fit`.
+        """
         if not hasattr(self, "leaves_"):
             return self.fit(X, y, **unsupported)
         self._check_arguments(X, unsupported)
         features, targets = self._validated(X, y, reset=False)
-        self.leaves_.update(features, self.scale_.standardised(targets))
+        if self._rows is None or self.memory == "all":
+            self.leaves_.update(features, self.scale_.standardised(targets))
+            return self
+        window, known = self._window.copy(), len(self._rows[1])
+        watched = self.memory == "auto" and known >= FIRST_ROWS
+        worse = watched and window.update(self._errors(features, targets))
+        rows = np.concatenate([self._rows[0], features]), np.concatenate([self._rows[1], targets])
+        new = known + len(targets) - self._grown_on
+        due = self._grown_on if isinstance(self.memory, str) else min(self._grown_on, self.memory // 8)
+        if worse:
+            kept = max(window.width, 2)
+            self._grow_on(rows[0][-kept:], rows[1][-kept:])
+            window = self._new_window()
+        elif new >= due:
+            self._grow_on(*rows)
+        else:
+            self.leaves_.update(features, self.scale_.standardised(targets))
+            self._rows = rows
+        self._window = window
         return self
 
     def predict(
@@ -209,6 +258,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         check_choice("statistics", self.statistics, ("all", "held_out", "out_of_bag"))
         check_choice("variance", self.variance, ("leaf", "calibrated"))
         check_number("held_out_share", self.held_out_share, above=0.0, most=0.999)
+        check_memory(self.memory)
         if self.trees is not None:
             check_learner(self.trees)
 

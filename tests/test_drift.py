@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treebandit.drift import Adwin, packed, unpacked
 from treebandit.errors import SavedFileError
-from treebandit.models.drift import Adwin, packed, unpacked
 
 RIVER = json.loads(Path(__file__).with_name("adwin.json").read_text())["streams"]
 

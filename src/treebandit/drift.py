@@ -1,18 +1,31 @@
-"""Whether predictions have become worse: ADWIN, a window over the newest numbers of a stream that drops those before a
-change.
+"""Which rows still count, and whether predictions have become worse: ADWIN, a window over the newest numbers of a
+stream that drops those before a change.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from treebandit import schema
-from treebandit.errors import SavedFileError
+from treebandit.errors import ParameterError, SavedFileError
+from treebandit.parameters import check_number
 
+#: "all", "auto", or how many of the newest rows.
+MemoryRule = Literal["all", "auto"] | int
+
+#: Fewest rows to keep.
+_FEWEST_ROWS = 10
+#: The first rows are not watched: neither model nor unit tell much then.
+FIRST_ROWS = 64
+#: Of the windows: how likely a false alarm is at a cut, and by how many standard deviations of the rewards a mean error
+#: has to move. Changes that matter exceed both within some dozens of rows.
+_DELTA, _EVERY, _TOLERANCE = 1e-4, 8, 0.1
+#: Errors beyond so many standard deviations count as if they were nearer: one outlier is no change.
+LARGEST_ERROR = 10.0
 #: Buckets of one size, at most; one more, and the two oldest become one of twice the size.
 _BUCKETS = 5
 #: Both sides of a cut hold at least so many numbers, and the window more than twice as many.
@@ -21,6 +34,15 @@ _SHORTEST = 5
 _POWERS = 48
 #: What numbers are taken to deviate from their mean by, at least.
 _REACH = 2.0
+
+
+def check_memory(memory: Any) -> None:
+    """Raise a ParameterError unless it is "all", "auto" or a number of rows."""
+    if isinstance(memory, str):
+        if memory not in ("all", "auto"):
+            raise ParameterError(f"memory={memory!r}; give 'all', 'auto' or how many rows to keep")
+    else:
+        check_number("memory", memory, least=_FEWEST_ROWS, whole=True)
 
 
 class Adwin:
@@ -173,3 +195,8 @@ def unpacked(state: Mapping[str, Any], like: Adwin, count: int) -> list[Adwin]:
     if (sums[:, 2] < _REACH).any():
         raise SavedFileError("the saved windows of errors hold smaller errors than they allow for")
     return windows
+
+
+def error_window() -> Adwin:
+    """The window that errors of predictions are watched with, in standard deviations of the rewards."""
+    return Adwin(_DELTA, every=_EVERY, tolerance=_TOLERANCE)
