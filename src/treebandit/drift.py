@@ -161,11 +161,10 @@ class Adwin:
 def packed(windows: Sequence[Adwin]) -> dict[str, Any]:
     """Windows as few arrays, to save."""
     buckets = [bucket for window in windows for size in window.buckets for bucket in size]
+    sums = [(window.total, window.squares, window.greatest) for window in windows]
     return {
         "seen": np.array([window.seen for window in windows], np.int64),
-        "sums": np.array([(window.total, window.squares, window.greatest) for window in windows]).reshape(
-            -1, 3
-        ),
+        "sums": np.array(sums).reshape(-1, 3),
         "powers": np.array([len(window.buckets) for window in windows], np.int64),
         "counts": np.array([len(size) for window in windows for size in window.buckets], np.int64),
         "buckets": np.array(buckets).reshape(-1, 2),

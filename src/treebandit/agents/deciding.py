@@ -92,20 +92,11 @@ class Offer:
 
     def decided(self, distribution: Choices, drawn: ScoreDraws, random: Random) -> Decision:
         """A decision drawn from the distribution."""
-        rows, probability = distribution.draw(random)
-        decision = Decision(
-            self.id,
-            self.candidates,
-            self.labels,
-            rows,
-            probability,
-            distribution.marginals,
-            drawn.mean,
-            self.given,
-        )
-        for array in (decision.rows, decision.probabilities, decision.scores):
+        (rows, probability), marginals, scores = distribution.draw(random), distribution.marginals, drawn.mean
+        for array in (rows, marginals, scores):
             array.setflags(write=False)
-        return decision
+        offered = self.id, self.candidates, self.labels
+        return Decision(*offered, rows, probability, marginals, scores, self.given)
 
 
 def _new_id() -> str:

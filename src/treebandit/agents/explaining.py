@@ -82,33 +82,22 @@ def explained(
     d = found.columns.shape[1]
     names = (rows.columns.names or tuple(f"x{place}" for place in range(d)))[:d]
     categories = inputs.encoder.categories if inputs.encoder is not None else {}
-    parts: list[str] = [BASELINE, *names]
-    columns: list[Any] = [found.baseline[:, None], found.columns]
-    values: list[list[Any]] = [
-        [None, *(_shown(value, categories.get(name)) for name, value in zip(names, row, strict=False))]
-        for row in rows.contexts.tolist()
-    ]
+    #: What is no column: its name, what it adds, and its value in each row.
+    others: list[tuple[str, Floats, Any]] = []
     if rows.arms is not None:
-        parts.append(ARM)
-        columns.append(found.arm[:, None])
-        for row, label in zip(values, labels, strict=True):
-            row.append(label)
+        others.append((ARM, found.arm, labels))
     if found.linear_model.any():
-        parts.append(LINEAR_MODEL)
-        columns.append(found.linear_model[:, None])
-        values = [[*row, None] for row in values]
-    contributions = np.hstack(columns)
-    mean = contributions.sum(1)
-    return Explanation(
-        tuple(parts),
-        values,
-        contributions,
-        mean,
-        draws.mean(0) - mean,
-        draws.std(0),
-        labels,
-        _similar(model, rows, inputs),
-    )
+        others.append((LINEAR_MODEL, found.linear_model, [None] * len(rows)))
+    values = [
+        [None, *(_shown(value, categories.get(name)) for name, value in zip(names, row, strict=False))]
+        + [own[place] for _, _, own in others]
+        for place, row in enumerate(rows.contexts.tolist())
+    ]
+    parts = BASELINE, *names, *(name for name, _, _ in others)
+    contributions = np.column_stack([found.baseline, found.columns, *(added for _, added, _ in others)])
+    mean, similar = contributions.sum(1), _similar(model, rows, inputs)
+    explored = draws.mean(0) - mean, draws.std(0)
+    return Explanation(parts, values, contributions, mean, *explored, labels, similar)
 
 
 def _shown(value: float, categories: tuple[Any, ...] | None) -> Any:

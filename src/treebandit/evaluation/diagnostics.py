@@ -74,17 +74,8 @@ class WeightDiagnostics:
             return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out, promised)
         scale = float(weight.max()) or 1.0
         error = float((weight / scale).std(ddof=1) / np.sqrt(n) * scale) if n > 1 else np.nan
-        return cls(
-            n,
-            effective_sample_size(weight),
-            float(weight.max()),
-            float(weight.mean()),
-            error,
-            float((weight > 0).mean()),
-            support,
-            left_out,
-            promised,
-        )
+        sizes = effective_sample_size(weight), float(weight.max()), float(weight.mean())
+        return cls(n, *sizes, error, float((weight > 0).mean()), support, left_out, promised)
 
     def refusal(self, least: float = LEAST_EFFECTIVE) -> str | None:
         """Why there is not enough evidence, and what log would give it; None where there is enough."""

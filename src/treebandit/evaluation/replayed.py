@@ -100,16 +100,9 @@ def replay(
     if not weighted:
         raise LogError(f"{log.source} has no decision with a reward; nothing to replay")
     got, all_events = np.array(rewards), np.array(weighted)
-    return Replayed(
-        float(got.mean()) if len(got) else np.nan,
-        normal(got),
-        float(all_events.mean()),
-        standard_error(all_events),
-        len(got),
-        len(all_events),
-        clipped,
-        got,
-    )
+    value, estimate = float(got.mean()) if len(got) else np.nan, float(all_events.mean())
+    error, counts = standard_error(all_events), (len(got), len(all_events), clipped)
+    return Replayed(value, normal(got), estimate, error, *counts, got)
 
 
 def least_logged(logged: Floats, *, uniform: bool) -> float:

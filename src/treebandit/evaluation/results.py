@@ -71,13 +71,8 @@ class PolicyValue:
 
     def add(self, estimator: str, values: Floats, settings: Settings) -> None:
         """Add the estimate that is the mean of `values`."""
-        self.estimates[estimator] = Estimated(
-            estimator,
-            float(values.mean()),
-            standard_error(values),
-            self._interval(estimator, values, settings),
-            values,
-        )
+        mean, interval = float(values.mean()), self._interval(estimator, values, settings)
+        self.estimates[estimator] = Estimated(estimator, mean, standard_error(values), interval, values)
 
     def _interval(self, estimator: str, values: Floats, settings: Settings) -> Interval:
         if settings.interval == "bootstrap":

@@ -118,15 +118,8 @@ def _route_map(results: Results, name: str, runs: pl.DataFrame) -> RouteMap:
     )
     single = runs.filter(pl.col("seed") == by_agents["seed"][0])
     one_run = [_drive(results, agent, single, len(optimal)) for agent in in_order(single["agent"].to_list())]
-    return RouteMap(
-        name,
-        problem,
-        optimal,
-        problem.expected_times(FINAL_TIME),
-        tuple(drives),
-        tuple(one_run),
-        int(by_agents["seed"][0]),
-    )
+    drawn, seed = (tuple(drives), tuple(one_run)), int(by_agents["seed"][0])
+    return RouteMap(name, problem, optimal, problem.expected_times(FINAL_TIME), *drawn, seed)
 
 
 def _problem(runs: pl.DataFrame) -> Navigation:
