@@ -105,3 +105,12 @@ def test_fields_that_a_class_of_ones_own_declares_are_its_own_matter():
             return LinUCB(seed=0)._parts()
 
     assert Mine(notes="anything").exploration == "much"
+
+
+def test_words_of_a_field_that_a_subclass_declares_anew_are_checked():
+    @dataclass(eq=False)
+    class Mine(TETS):
+        leaf_output: str = "middle"
+
+    with pytest.raises(ParameterError, match="leaf_output is 'middle'"):
+        Mine()

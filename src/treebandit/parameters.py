@@ -112,9 +112,14 @@ def check_fields(thing: Any) -> dict[str, Any]:
 
 
 def shared_fields(kind: type[_Made], thing: Any, **others: Any) -> _Made:
-    """A dataclass made of those fields of `thing` that have the same names as its own, and of the others given."""
+    """A dataclass made of those fields of `thing` that have the same names as its own, and of the others given.
+
+    They are checked by its types, as those of `thing` may be declared anew by a class of one's own.
+    """
     names = [field.name for field in dataclasses.fields(kind) if hasattr(thing, field.name)]  # type: ignore[arg-type]
-    return kind(**{name: getattr(thing, name) for name in names} | others)
+    made = kind(**{name: getattr(thing, name) for name in names} | others)
+    check_fields(made)
+    return made
 
 
 @cache
