@@ -98,18 +98,20 @@ class KernelScores:
         starts = np.searchsorted(places[order], np.arange(1, len(index) + 1))
         for place in range(1, len(index)):
             own = order[starts[place - 1] : starts[place]]
-            gram, moment = _RIDGE * prior, np.zeros(len(chosen))
-            for begin in range(0, len(own), _BLOCK):
-                rows = own[begin : begin + _BLOCK]
-                kernel = scores._compared(_scaled(contexts[rows], scale))
-                gram += kernel.T @ kernel
-                moment += kernel.T @ targets[rows].astype(np.float32)
-                yield float(starts[place - 1] + begin) / len(order)
             if len(chosen) == len(contexts):  # a sum over the arm's own rows, all of which are landmarks
                 mine = np.flatnonzero(places[chosen] == place)
                 exact = prior[np.ix_(mine, mine)] + _RIDGE * np.eye(len(mine))
                 weights[place, mine] = np.linalg.solve(exact, targets[chosen[mine]])
+                gram = _RIDGE * prior[:first, :first] + prior[mine, :first].T @ prior[mine, :first]
+                yield float(starts[place]) / len(order)
             else:
+                gram, moment = _RIDGE * prior, np.zeros(len(chosen))
+                for begin in range(0, len(own), _BLOCK):
+                    rows = own[begin : begin + _BLOCK]
+                    kernel = scores._compared(_scaled(contexts[rows], scale))
+                    gram += kernel.T @ kernel
+                    moment += kernel.T @ targets[rows].astype(np.float32)
+                    yield float(starts[place - 1] + begin) / len(order)
                 weights[place] = np.linalg.solve(gram, moment)
             inverses[place] = np.linalg.inv(gram[:first, :first])
         return scores
@@ -129,16 +131,19 @@ class KernelScores:
         return float(self._rewards[1])
 
     def _scores(self, contexts: Features, places: Indices) -> Floats:
-        scores: Floats = np.einsum("ij,ij->i", self._kernel(contexts), self._weights[places])
-        scores += self._rewards[0]
-        return scores
+        return self._summed(self._kernel(contexts), places)
 
     def _with_leverage(self, contexts: Features, places: Indices) -> Floats:
         kernel, inverses = self._kernel(contexts), self._inverses[places]
         first = kernel[:, : inverses.shape[1]]
         leverage = np.einsum("ij,ij->i", np.matmul(first[:, None], inverses)[:, 0], first)
-        scores = self._rewards[0] + np.einsum("ij,ij->i", kernel, self._weights[places])
-        return np.stack([scores, np.maximum(leverage, 0.0)])
+        return np.stack([self._summed(kernel, places), np.maximum(leverage, 0.0)])
+
+    def _summed(self, kernel: Features, places: Indices) -> Floats:
+        """The scores that follow from the (n, m) kernel of rows and landmarks."""
+        scores: Floats = np.einsum("ij,ij->i", kernel, self._weights[places])
+        scores += self._rewards[0]
+        return scores
 
     def attribution(self, contexts: Features, arms: Indices) -> tuple[float, Floats, Floats]:
         """The mean reward, what each number adds to it, (n, d), and the constant of the arm, (n,).

@@ -125,7 +125,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def _new_window(self) -> Adwin:
         """Errors from now on are compared with those of the rows that the trees were grown on, whose mean is near 0."""
         window = error_window()
-        if self._rows is not None:
+        if self._rows is not None and self.memory == "auto":
             window.update(self._errors(*self._rows))
         return window
 
