@@ -118,10 +118,10 @@ class Blend(TreeModel):
         features, scores, _ = encoder.look_up(rows.contexts, rows.arms)
         update = fit.leaves.prepared_update(features, targets)
         learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
-        smooth = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
+        kernel = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
         w, before, kernel_before = self.linear_weight, self.errors, self.kernel_errors
         predicted, change = update.predicted, None
-        if smooth is not None or encoder.effects is not None:
+        if kernel is not None or encoder.effects is not None:
             predicted = np.empty(len(targets))
         if encoder.effects is not None and rows.arms is not None:
             change = encoder.effects.prepared_update(rows.arms, predicted, targets, new_rows=weighed)
@@ -135,8 +135,8 @@ class Blend(TreeModel):
                 learn()
             if predicted is not update.predicted:
                 predicted[:] = update.predicted + w * (scores - update.predicted)
-            if smooth is not None:
-                compared = _compared(kernel_before[:2], predicted, smooth, targets)
+            if kernel is not None:
+                compared = _compared(kernel_before[:2], predicted, kernel, targets)
                 self.kernel_errors = np.append(compared, kernel_before[2] + len(targets))
             if change is not None:
                 change()
@@ -153,8 +153,8 @@ class Blend(TreeModel):
             variance = (1.0 - w) ** 2 * variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
             mean = mean + w * (scores - mean)
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
-            smooth, unlike = encoder.kernel_look_up(rows)
-            mean = mean + v * (smooth - mean)
+            kernel, unlike = encoder.kernel_look_up(rows)
+            mean = mean + v * (kernel - mean)
             variance = (1.0 - v) ** 2 * variance + (v * encoder.kernel.reward_sd) ** 2 * unlike
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
             effect, effect_variance = encoder.effects.estimate(rows.arms, mean)
@@ -213,8 +213,8 @@ class Blend(TreeModel):
             w = 0.0
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
             samples += w * (scores - samples)
-            smooth, unlike = encoder.kernel_look_up(rows)
-            samples += v * (smooth - samples)
+            kernel, unlike = encoder.kernel_look_up(rows)
+            samples += v * (kernel - samples)
             samples += v * _UNLIKE * bonus * encoder.kernel.reward_sd * np.sqrt(unlike / (1.0 + unlike))
             w = 0.0
         if encoder.ridge is not None:
