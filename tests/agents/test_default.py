@@ -165,6 +165,24 @@ def test_many_draws_are_blended_like_one(layout):
     np.testing.assert_allclose(explored, expected)
 
 
+@pytest.mark.parametrize(
+    ("columns", "most", "weight"), [(1, np.inf, "linear_weight"), (8, 0.0, "kernel_weight")]
+)
+def test_no_score_is_below_the_least_reward(columns, most, weight):
+    random = np.random.default_rng(0)
+    agent = Bandit(exploration=0.0, linear_exploration=0.0, seed=0)
+    contexts, arms = random.normal(size=(400, columns)).astype(np.float32), np.arange(400) % 2
+    rewards = 7.0 + np.minimum(contexts.sum(axis=1), most)
+    agent.learn(contexts[:300], rewards[:300], arms=arms[:300])
+    for t in range(300, 400):  # which weigh the models
+        agent.learn(contexts[t], rewards[t], arms=arms[t : t + 1])
+    assert getattr(agent.model, weight) > 0.3
+    least = agent.model.history.rewards.min()
+    rows = Candidates(np.full((2, columns), -100.0, np.float32), np.arange(2), Columns.numeric(columns))
+    assert (agent.estimate(rows).mean < least - 1.0).all()
+    assert (agent.score(rows) >= least - 1e-9).all()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_an_arm_that_failed_at_first_is_tried_again(seed):
     random = np.random.default_rng(seed)

@@ -21,12 +21,13 @@ class RewardScale:
     """Standardised reward = (reward - mean) / deviation.
 
     varies: whether the rewards that it was made from differ; where they do not, deviation is their size.
-    greatest: the greatest of them, standardised; without any, more than all rewards can be.
+    least, greatest: of them, standardised; without any, no bounds.
     """
 
     mean: float = 0.0
     deviation: float = 1.0
     varies: bool = True
+    least: float = -_LARGEST
     greatest: float = _LARGEST
 
     @classmethod
@@ -38,9 +39,10 @@ class RewardScale:
         centred = rewards - mean
         largest = float(np.abs(centred).max())
         if not largest > 0.0:
-            return cls(mean, abs(mean) or 1.0, varies=False, greatest=0.0)
+            return cls(mean, abs(mean) or 1.0, varies=False, least=0.0, greatest=0.0)
         deviation = largest * math.sqrt(float(np.square(centred / largest).mean()))
-        return cls(mean, deviation, greatest=float(centred.max()) / deviation)
+        least, greatest = float(centred.min()) / deviation, float(centred.max()) / deviation
+        return cls(mean, deviation, least=least, greatest=greatest)
 
     def standardised(self, rewards: Floats) -> Floats:
         """(n,) rewards in these units."""
@@ -62,17 +64,18 @@ class RewardScale:
 
     def state(self) -> list[Any]:
         """All of it as JSON values."""
-        return [self.mean, self.deviation, self.varies, self.greatest]
+        return [self.mean, self.deviation, self.varies, self.least, self.greatest]
 
     @classmethod
     def restored(cls, state: Any, rewards: Floats) -> RewardScale:
         """The scale that `state` described, if these (n,) rewards can be expressed in it."""
-        mean, deviation, varies, greatest = schema.items({"scale": state}, "scale", most=4)
-        values = {"mean": mean, "deviation": deviation, "varies": varies, "greatest": greatest}
+        names = ("mean", "deviation", "varies", "least", "greatest")
+        values = dict(zip(names, schema.items({"scale": state}, "scale", most=5), strict=True))
         scale = cls(
             schema.number(values, "mean"),
             schema.number(values, "deviation", least=np.finfo(np.float64).tiny),
             schema.flag(values, "varies"),
+            schema.number(values, "least", most=0.0),
             schema.number(values, "greatest", least=0.0),
         )
         with np.errstate(over="ignore"):

@@ -196,6 +196,9 @@ class Blend(TreeModel):
     ) -> Floats:
         """Draws as in `sample`, with bonuses for rows that the arm's regression knows little of: (draws, n).
 
+        Regressions extrapolate; what they say counts as the least reward seen where it is below. Else an arm that is
+        thought to pay far less than nothing would never be tried beside one that pays nothing.
+
         bonus: multiplies √(h / (1 + h)) with h = z'A⁻¹z the leverage, in the unit of `LinearEncoder.bonus`; and
             √(ln(m / n) / n) where the arm has only n = width (1 + h) / h rows like this one, m a quarter of an arm's
             share of all rows (after MOSS, Audibert and Bubeck 2009): an arm that failed in its first trials is tried
@@ -206,6 +209,7 @@ class Blend(TreeModel):
         """
         leaves, encoder, features, scores, leverage = self._look_up(rows)
         samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
+        scores = np.maximum(scores, self.scale.least)
         w, effects = self.linear_weight, encoder.effects
         if effects is not None and effects.active and rows.arms is not None:
             samples += w * (scores - samples)
@@ -214,7 +218,7 @@ class Blend(TreeModel):
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
             samples += w * (scores - samples)
             kernel, unlike = encoder.kernel_look_up(rows)
-            samples += v * (kernel - samples)
+            samples += v * (np.maximum(kernel, self.scale.least) - samples)
             samples += v * _UNLIKE * bonus * encoder.kernel.reward_sd * np.sqrt(unlike / (1.0 + unlike))
             w = 0.0
         if encoder.ridge is not None:
