@@ -17,7 +17,7 @@ from treebandit.steps import exhausted
 #: Landmarks: at most so many, in steps of the second number, and their squares over all arms.
 _MOST, _STEP, _MOST_NUMBERS = 512, 64, 1 << 22
 #: λ of the regressions, where the kernel of a row with itself is 1 on average.
-_RIDGE = 0.15
+_RIDGE = 0.07
 #: What the kernel is greater by everywhere: an arm's rewards may all be high or low.
 _CONSTANT = 1.0 / 64.0
 #: Leverage is told by the first landmarks, as many as this.
