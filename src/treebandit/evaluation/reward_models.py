@@ -12,7 +12,8 @@ import polars as pl
 
 from treebandit.core import Candidates, Features, Floats, Indices
 from treebandit.errors import LogError, NotFittedError, ParameterError
-from treebandit.evaluation.batches import CONTEXTS, OFFERED, ArmCodes, Batch, flat_batches
+from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch, flat_batches
+from treebandit.evaluation.columns import OFFERED
 from treebandit.evaluation.contexts import ContextLayout
 from treebandit.evaluation.log import DecisionLog
 from treebandit.parameters import check_number

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from treebandit.errors import LogError, ParameterError, nearest
-from treebandit.evaluation.columns import TIME
+from treebandit.evaluation.columns import CHOSEN_ARM, TIME
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.log_files import reading
 
@@ -88,9 +88,7 @@ def to_columns(log: DecisionLog) -> pl.DataFrame:
     rows = log.collected().frame.collect()
     if rows.select((pl.col("chosen").list.len() > 1).any()).item():
         raise LogError(f"{log.source} chooses several rows at a time; a table has one arm a row")
-    first = pl.col("chosen").list.first()
-    arm = pl.coalesce(pl.col("arms").list.get(first, null_on_oob=True), first.cast(pl.String))
-    found = rows.select("id", "time", arm.alias("arm"), "probability", "reward")
+    found = rows.select("id", "time", CHOSEN_ARM.alias("arm"), "probability", "reward")
     if rows["context"].null_count() == len(rows):
         return found
     with reading(log.source):
@@ -130,13 +128,11 @@ def _offered(label: pl.Series, arms: Sequence[str] | None) -> pl.Series:
 
 def _place(offered: pl.Series, label: pl.Series) -> pl.Series:
     """(n,), the place of each label among its arms; null where it is not there."""
-    flat = pl.DataFrame({"row": np.arange(len(label)), "arm": label, "arms": offered}).explode("arms")
-    lengths = offered.list.len().to_numpy().astype(np.int64)
-    inside = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    found = flat.with_columns(place=pl.Series(inside)).filter(pl.col("arm") == pl.col("arms"))
-    found = found.unique("row", keep="first", maintain_order=True)
-    rows = pl.DataFrame({"row": np.arange(len(label))})
-    return rows.join(found.select("row", "place"), on="row", how="left", maintain_order="left")["place"]
+    rows = pl.DataFrame({"arm": label, "arms": offered}).with_row_index()
+    places = pl.int_ranges(pl.col("arms").list.len()).alias("place")
+    found = rows.with_columns(places).explode("arms", "place").filter(pl.col("arm") == pl.col("arms"))
+    first = found.unique("index", keep="first", maintain_order=True)
+    return rows.join(first, on="index", how="left", maintain_order="left")["place"]
 
 
 def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series:
