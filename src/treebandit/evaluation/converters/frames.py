@@ -38,12 +38,8 @@ def from_columns(
     with reading(source):
         table = _polars(frame)
         context = [context] if isinstance(context, str) else context
-        named = [arm, reward, *context, *(each for each in (id, time) if each is not None)]
-        if isinstance(probability, str):
-            named.append(probability)
-        if isinstance(arms, str):
-            named.append(arms)
-        for name in named:
+        listed = [each for each in (probability, arms) if isinstance(each, str)]
+        for name in (arm, reward, *context, *(each for each in (id, time) if each is not None), *listed):
             if name not in table.columns:
                 raise LogError(
                     f"{source} has no column {name!r}; {nearest(name, table.columns)}there are "
@@ -64,19 +60,15 @@ def from_columns(
         ids = table[id].cast(pl.String) if id else pl.Series([f"row-{n}" for n in range(len(table))])
         made = {
             "id": ids,
+            "time": None if time is None else _times(table[time]),
             "arms": offered,
+            "context": table.select(pl.struct(context).struct.json_encode()).to_series() if context else None,
             "chosen": places.cast(pl.Int32).reshape((-1, 1)).arr.to_list(),
             "probability": _probability(table, label, probability),
             "reward": table[reward].cast(pl.Float64),
+            "policy": policy,
         }
-        log = pl.DataFrame(made)
-        if context:
-            log = log.with_columns(table.select(pl.struct(context).struct.json_encode().alias("context")))
-        if time is not None:
-            log = log.with_columns(time=_times(table[time]))
-        if policy is not None:
-            log = log.with_columns(policy=pl.lit(policy))
-        return DecisionLog.from_frame(log, source=source)
+        return DecisionLog.from_frame(pl.DataFrame(made), source=source)
 
 
 def to_columns(log: DecisionLog) -> pl.DataFrame:
@@ -135,9 +127,7 @@ def _place(offered: pl.Series, label: pl.Series) -> pl.Series:
     return rows.join(first, on="index", how="left", maintain_order="left")["place"]
 
 
-def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series:
-    if given is None:
-        return pl.Series([None] * len(table), dtype=pl.Float64)
+def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series | float | None:
     if isinstance(given, str):
         return table[given].cast(pl.Float64)
     if isinstance(given, Mapping):
@@ -148,7 +138,7 @@ def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series
             )
         chances = {str(arm): float(value) for arm, value in given.items()}
         return label.replace_strict(chances, return_dtype=pl.Float64)
-    return pl.Series(np.full(len(table), float(given)))
+    return None if given is None else float(given)
 
 
 def _times(series: pl.Series) -> pl.Series:

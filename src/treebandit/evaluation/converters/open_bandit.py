@@ -65,10 +65,8 @@ def _log(place: Path, items: int | None) -> DecisionLog:
         probability=pl.col("propensity_score").cast(pl.Float64),
         reward=pl.col("click").cast(pl.Float64),
         policy=pl.lit(place.parent.parent.name),
+        arm_contexts=pl.concat_list(map(_affinity, affinities)) if len(affinities) == count else None,
     )
-    if affinities and len(affinities) == count:
-        own = table.select(pl.concat_list(_affinity(name) for name in affinities).alias("own"))
-        frame = frame.with_columns(own["own"].alias("arm_contexts"))
     return DecisionLog.from_frame(frame, source=str(place))
 
 
