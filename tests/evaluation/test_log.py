@@ -9,7 +9,7 @@ import pytest
 from treebandit.errors import LogError
 from treebandit.evaluation import DecisionLog
 from treebandit.evaluation.columns import SCHEMA
-from treebandit.evaluation.validation import _is_plainly_right
+from treebandit.evaluation.validation import LogSummary
 
 
 def record(number=0, **changes):
@@ -144,7 +144,7 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize(("problem", "change"), IMPOSSIBLE.items())
 def test_impossible_rows_are_counted_and_the_first_is_named(problem, change, plain):
-    """Plain: without arm_contexts, as most logs are; these are checked by a quicker way first."""
+    """Plain: without arm_contexts, as most logs are."""
     if plain and "length" in problem:
         return
     own = {"arm_contexts": None} if plain else {}
@@ -153,15 +153,16 @@ def test_impossible_rows_are_counted_and_the_first_is_named(problem, change, pla
         DecisionLog.from_records(records)
 
 
-def test_right_rows_are_seen_to_be_right_the_quick_way():
+def test_right_rows_are_seen_to_be_right():
     for listed in ([0.5, 0.25, 0.25], None):
         rows = [record(number, arm_contexts=None, probabilities=listed) for number in range(9)]
         rows[4]["reward"] = None
-        frame = DecisionLog.from_records(rows).frame.collect()
-        assert _is_plainly_right(frame)
+        log = DecisionLog.from_records(rows)
+        assert log.check() == LogSummary(9, 8, 9, 3, False)
     wrong = [("reward", float("inf")), ("probability", 1.5), ("probability", float("nan")), ("id", None)]
     for column, value in wrong:
-        assert not _is_plainly_right(frame.with_columns(pl.lit(value).alias(column))), column
+        with pytest.raises(LogError, match=rf"of 9 decisions 9 .*{column}"):
+            DecisionLog.from_frame(log.frame.with_columns(pl.lit(value).alias(column))).check()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from treebandit.core import Floats, Indices
-from treebandit.evaluation.columns import SCHEMA
+from treebandit.evaluation.columns import OFFERED, SCHEMA
 from treebandit.evaluation.log import DecisionLog
 
 
@@ -100,7 +100,6 @@ LEAST_LOGGED = 1e-50
 _ALWAYS = ("chosen", "probability", "probabilities", "reward", "rewards")
 CONTEXTS = ("context", "arm_contexts")
 _CHOSEN_ARM = "chosen arm"
-OFFERED = pl.coalesce(pl.col("arms").list.len(), pl.col("arm_contexts").list.len()).alias("offered")
 
 
 def flat_batches(

@@ -33,6 +33,11 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 #: NDJSON has times as text, and contexts as objects, which polars reads as their text.
 TEXT_SCHEMA = {name: pl.String() if kind == TIME else kind for name, kind in SCHEMA.items()}
+#: How many candidates a decision has.
+OFFERED = pl.coalesce(pl.col("arms").list.len(), pl.col("arm_contexts").list.len()).alias("offered")
+#: The first, in most logs the only, chosen arm; the number of its row where arms have no names.
+_ROW = pl.col("chosen").list.first()
+CHOSEN_ARM = pl.coalesce(pl.col("arms").list.get(_ROW, null_on_oob=True), _ROW.cast(pl.String))
 
 
 def from_json(text: str) -> Any:

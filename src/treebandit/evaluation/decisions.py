@@ -121,8 +121,7 @@ def warm_start(agent: Any, log: DecisionLog) -> int:
                 "rewards; log `rewards`, one per chosen row"
             )
         names, own = record.get("arms"), record.get("arm_contexts")
-        size = len(names or own or ())
-        given = rows_of(record.get("context"), own, size)
+        given = rows_of(record.get("context"), own)
         labels = labels_of(agent, names)
         for row, reward in zip(record["chosen"], paid, strict=True):
             rows.append(given if own is None else given[row])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.core import Floats, Indices
+from treebandit.core import Floats
 from treebandit.evaluation.batches import Batch
 
 #: Below this effective sample size there is no estimate: the interval itself cannot be believed.
@@ -79,10 +79,10 @@ class WeightDiagnostics:
 
     def refusal(self, least: float = LEAST_EFFECTIVE) -> str | None:
         """Why there is not enough evidence, and what log would give it; None where there is enough."""
-        if self.effective >= least and least > 0:
-            return self._unseen(least)
         if least == 0:
             return None
+        if self.effective >= least:
+            return self._unseen(least)
         if self.decisions == 0:
             return "not enough evidence: no decision of the log can be used for this policy"
         if self.matched == 0:
@@ -180,31 +180,32 @@ class LogDiagnostics:
         """Take in the probabilities of all candidates of every so many decisions; nothing where they are not known."""
         if batch.marginals is None or np.isnan(batch.marginals).any():
             return
+        marginals, chosen = batch.marginals, np.zeros(batch.size, np.bool_)
+        chosen[batch.chosen] = True
         every = max(1, self.total // _MOST_CALIBRATED)
-        kept = np.flatnonzero(batch.numbers % every == 0)
-        if every == 1 or len(set(batch.offered.tolist())) > 1:
-            marginals, chosen = batch.marginals, batch.chosen
-        else:
-            width = int(batch.offered[0])
-            marginals = batch.marginals.reshape(-1, width)[kept].ravel()
-            mine = np.isin(batch.owner, kept)
-            order = np.searchsorted(kept, batch.owner[mine])
-            chosen = batch.chosen[mine] - batch.starts[batch.owner[mine]] + order * width
-        bins = np.clip(np.searchsorted(_EDGES, marginals, side="left") - 1, 0, len(_EDGES) - 2)
+        if every > 1 and np.ptp(batch.offered) == 0:
+            kept, width = batch.numbers % every == 0, int(batch.offered[0])
+            marginals, chosen = (each.reshape(-1, width)[kept].ravel() for each in (marginals, chosen))
         size = len(_EDGES) - 1
+        bins = np.clip(np.searchsorted(_EDGES, marginals, side="left") - 1, 0, size - 1)
         self.logged += np.bincount(bins, marginals, size)
         self.variance += np.bincount(bins, marginals * (1 - marginals), size)
         self.count += np.bincount(bins, minlength=size)
         self.seen += np.bincount(bins[chosen], minlength=size)
 
-    def add_arms(self, numbers: Indices, arms: Indices, rewards: Floats) -> None:
-        """Take in the (c,) chosen arms and rewards of decisions with these numbers."""
-        width = max(int(arms.max(initial=-1)) + 1, self.shares.shape[1])
-        self.shares = np.pad(self.shares, ((0, 0), (0, width - self.shares.shape[1])))
-        self.rewards = np.pad(self.rewards, ((0, 0), (0, width - self.rewards.shape[1])))
+    def add_arms(self, batch: Batch) -> None:
+        """Take in the chosen arms and their rewards; nothing where arms have no names."""
+        if batch.chosen_arms is None:
+            return
+        arms, numbers = batch.chosen_arms, batch.numbers[batch.owner]
+        more = max(int(arms.max(initial=-1)) + 1 - self.shares.shape[1], 0)
+        self.shares, self.rewards = (
+            np.pad(each, ((0, 0), (0, more))) for each in (self.shares, self.rewards)
+        )
+        width = self.shares.shape[1]
         part = np.minimum(numbers * _PARTS // max(self.total, 1), _PARTS - 1)
         self.shares += np.bincount(part * width + arms, minlength=_PARTS * width).reshape(_PARTS, width)
-        paid = np.nan_to_num(rewards)
+        paid = np.nan_to_num(batch.rewards)
         sums = [np.bincount(arms, each, minlength=width) for each in (np.ones(len(arms)), paid, paid**2)]
         self.rewards += np.vstack(sums)
 

@@ -52,7 +52,7 @@ def ips(reward: Floats, weight: Floats) -> Floats:
 
 def clipped_ips(reward: Floats, weight: Floats, *, clip: float) -> Floats:
     """Mean of min(w, clip) r: less variance, and too low for positive rewards where weights are clipped."""
-    return np.minimum(weight, clip) * reward
+    return ips(reward, np.minimum(weight, clip))
 
 
 def snips(reward: Floats, weight: Floats) -> Floats:
@@ -77,18 +77,12 @@ def doubly_robust(reward: Floats, weight: Floats, chosen: Floats, value: Floats)
 
 def self_normalised_dr(reward: Floats, weight: Floats, chosen: Floats, value: Floats) -> Floats:
     """Mean of Σ π(a) q(a), plus Σ w (r - q) / Σ w."""
-    mean = weight.mean()
-    if mean == 0:
-        return np.full(len(reward), np.nan)
-    errors = reward - chosen
-    correction = (weight * errors).mean() / mean
-    found: Floats = value + correction + weight * (errors - correction) / mean
-    return found
+    return value + snips(reward - chosen, weight)
 
 
 def switch_dr(reward: Floats, weight: Floats, chosen: Floats, value: Floats, *, threshold: float) -> Floats:
     """Doubly robust where w <= threshold, and the reward model alone where it is larger."""
-    return value + np.where(weight <= threshold, weight, 0.0) * (reward - chosen)
+    return doubly_robust(reward, np.where(weight <= threshold, weight, 0.0), chosen, value)
 
 
 def shrinkage_dr(
@@ -99,7 +93,7 @@ def shrinkage_dr(
         return doubly_robust(reward, weight, chosen, value)
     squared = weight**2 + shrinkage
     shrunk = np.divide(shrinkage * weight, squared, out=np.zeros_like(weight), where=squared > 0)
-    return value + shrunk * (reward - chosen)
+    return doubly_robust(reward, shrunk, chosen, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,12 @@ def normal(values: Floats, *, level: float = 0.95) -> Interval:
     error = standard_error(values)
     if not np.isfinite(error):
         return UNKNOWN
+    return around(float(values.mean()), error, level)
+
+
+def around(mean: float, error: float, level: float) -> Interval:
+    """The interval of a normal distribution with this mean and standard deviation."""
     reach = NormalDist().inv_cdf(0.5 + level / 2) * error
-    mean = float(values.mean())
     return Interval(mean - reach, mean + reach)
 
 

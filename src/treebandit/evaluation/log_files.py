@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,9 @@ def write_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
     if form == "parquet":
         _write_parquet(frame, place)
         return
-    with replacing(place) as file:
-        if place.suffix == ".gz":
-            with gzip.GzipFile(fileobj=file, mode="wb") as packed:
-                _write_lines(frame, packed)
-        else:
-            _write_lines(frame, file)
+    packed = place.suffix == ".gz"
+    with replacing(place) as file, gzip.open(file, "wb") if packed else nullcontext(file) as lines:
+        _write_lines(frame, lines)
 
 
 def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
@@ -106,7 +103,7 @@ _UNREADABLE = (
 )
 
 
-@contextlib.contextmanager
+@contextmanager
 def reading(source: str, what: str = "read as a decision log") -> Iterator[None]:
     """What cannot be read, cast or written becomes a LogError that names the log, and the line where there is one."""
     try:
@@ -167,8 +164,10 @@ def records(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file, packed with gzip or not, and their numbers from 1."""
+def lines_of(path: Path, wanted: str = _FORMS) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file, packed with gzip or not, and their numbers from 1. wanted: where there is none."""
+    if not path.exists():
+        raise LogError(f"{path} does not exist; give {wanted}")
     with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
         yield from enumerate(file, 1)
 
@@ -182,7 +181,7 @@ def _last_byte(path: Path) -> bytes:
 def _bad_line(source: str) -> str:
     """Which line of an NDJSON file cannot be read; nothing where that is unknown."""
     path = Path(source)
-    with contextlib.suppress(OSError, EOFError, ValueError):
+    with suppress(OSError, EOFError, ValueError):
         if _form(path) != "ndjson" or not path.is_file():
             return ""
         for number, line in lines_of(path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from treebandit.errors import LogError, MissingLogError
 from treebandit.evaluation.converters.frames import from_columns
@@ -15,7 +15,7 @@ from treebandit.evaluation.log import DecisionLog, Duplicates
 from treebandit.evaluation.log_files import reading
 
 LogFormat = Literal["treebandit", "open-bandit", "dsjson", "vw-text"]
-FORMATS: tuple[LogFormat, ...] = ("treebandit", "open-bandit", "dsjson", "vw-text")
+FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
 #: The folder of real logs that are not shipped.
 FOLDER = "TREEBANDIT_LOGS"
 _SUFFIXES: dict[str, LogFormat] = {
@@ -24,6 +24,7 @@ _SUFFIXES: dict[str, LogFormat] = {
     ".ldf": "vw-text",
     ".csv": "open-bandit",
 }
+_READERS = {"open-bandit": read_open_bandit, "dsjson": read_dsjson, "vw-text": read_vw_text}
 _HILLSTROM = ("recency", "history_segment", "history", "mens", "womens", "zip_code", "newbie", "channel")
 _REWARDS = ("visit", "conversion", "spend")
 
@@ -48,13 +49,7 @@ def _opened(text: str, form: LogFormat | None, duplicates: Duplicates) -> Decisi
         return _hillstrom(part or "visit") if name == "hillstrom" else _zozo(part)
     stem = text.removesuffix(".gz").lower()
     found = form or next((each for end, each in _SUFFIXES.items() if stem.endswith(end)), "treebandit")
-    if found == "open-bandit":
-        return read_open_bandit(text)
-    if found == "dsjson":
-        return read_dsjson(text)
-    if found == "vw-text":
-        return read_vw_text(text)
-    return DecisionLog.scan(text, duplicates=duplicates)
+    return _READERS[found](text) if found in _READERS else DecisionLog.scan(text, duplicates=duplicates)
 
 
 def _hillstrom(reward: str) -> DecisionLog:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Any, Protocol
@@ -42,15 +42,13 @@ class TargetPolicy(Protocol):
 class UniformPolicy:
     """Every candidate alike; where k are chosen, every set of k.
 
-    needs: columns of the log that it reads.
-
     >>> from treebandit.evaluation import UniformPolicy, evaluate, shop_log
     >>> found = evaluate(shop_log(2_000), {"uniform": UniformPolicy()}, estimators=("ips",))
     >>> found["uniform"].diagnostics.decisions
     2000
     """
 
-    needs: tuple[str, ...] = ()
+    needs = ()
 
     def probabilities(self, batch: Batch, codes: ArmCodes) -> Floats:
         """k / n for each of n candidates."""
@@ -62,7 +60,6 @@ class ArmPolicy:
     """Always the same arm; decisions that do not offer it are left out.
 
     arm: its name.
-    needs: columns of the log that it reads.
 
     >>> from treebandit.evaluation import ArmPolicy, evaluate, shop_log
     >>> found = evaluate(shop_log(2_000), {"coffee": ArmPolicy("coffee")}, estimators=("ips",))
@@ -71,7 +68,7 @@ class ArmPolicy:
     """
 
     arm: str
-    needs: tuple[str, ...] = ("arms",)
+    needs = ("arms",)
 
     def __post_init__(self) -> None:
         check_text("arm", self.arm)
@@ -91,15 +88,13 @@ class ArmPolicy:
 class LoggingPolicy:
     """What was logged, as it was: its value is the mean reward of the log.
 
-    needs: columns of the log that it reads.
-
     >>> from treebandit.evaluation import LoggingPolicy, evaluate, shop_log
     >>> found = evaluate(shop_log(2_000), {"as logged": LoggingPolicy()}, estimators=("ips",))
     >>> found["as logged"].diagnostics.decisions
     2000
     """
 
-    needs: tuple[str, ...] = ()
+    needs = ()
 
     def probabilities(self, batch: Batch, codes: ArmCodes) -> Floats:
         """The logged probabilities; 0 for other candidates where only that of the choice is known."""
@@ -117,7 +112,6 @@ class FunctionPolicy:
     """A function of one decision's context, arms and arm_contexts, as they were logged, to its probabilities.
 
     function: that function.
-    needs: columns of the log that it reads.
 
     >>> from treebandit.evaluation import FunctionPolicy, evaluate, shop_log
     >>> first = FunctionPolicy(lambda context, arms, arm_contexts: [1, 0, 0])
@@ -127,31 +121,29 @@ class FunctionPolicy:
     """
 
     function: PolicyFunction
-    needs: tuple[str, ...] = ("arms", *CONTEXTS)
+    needs = ("arms", *CONTEXTS)
 
     def probabilities(self, batch: Batch, codes: ArmCodes) -> Floats:
         """What the function gives, checked: one number in [0, 1] per candidate, and the right sum."""
-        found = np.empty(batch.size)
-        wanted = batch.chosen_per_decision
-        for place, (context, arms, own) in enumerate(_decisions(batch)):
-            start, size = batch.starts[place], batch.offered[place]
-            given = self.function(context, arms, own)
-            try:
-                numbers = np.asarray(given, np.float64)
-            except (TypeError, ValueError) as error:
-                raise InputError(f"the policy gave {given!r}; give one probability per candidate") from error
-            if (
-                numbers.shape != (size,)
-                or not np.isfinite(numbers).all()
-                or numbers.min() < 0
-                or abs(numbers.sum() - wanted[place]) > 1e-6 * size
-            ):
-                raise InputError(
-                    f"the policy gave {numbers.tolist()} for {size} candidates; give one probability per candidate, "
-                    f"with the sum {wanted[place]}"
-                )
-            found[start : start + size] = numbers
-        return found
+        return np.concatenate([self._checked(*decision) for decision in _decisions(batch)])
+
+    def _checked(self, context: Any, arms: Any, own: Any, size: int, chosen: int) -> Floats:
+        given = self.function(context, arms, own)
+        try:
+            numbers = np.array(given, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the policy gave {given!r}; give one probability per candidate") from error
+        if (
+            numbers.shape != (size,)
+            or not np.isfinite(numbers).all()
+            or numbers.min() < 0
+            or abs(numbers.sum() - chosen) > 1e-6 * size
+        ):
+            raise InputError(
+                f"the policy gave {numbers.tolist()} for {size} candidates; give one probability per candidate, with "
+                f"the sum {chosen}"
+            )
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -160,7 +152,6 @@ class AgentPolicy:
 
     agent: it decides, and is not changed.
     draws, floor: as in `decide`.
-    needs: columns of the log that it reads.
 
     Decisions of several rows are made by `TopK`.
 
@@ -175,7 +166,7 @@ class AgentPolicy:
     agent: Any
     draws: int = 100
     floor: float = 0.01
-    needs: tuple[str, ...] = ("arms", *CONTEXTS)
+    needs = ("arms", *CONTEXTS)
 
     def __post_init__(self) -> None:
         if isinstance(self.agent, type) or not callable(getattr(self.agent, "probabilities", None)):
@@ -187,24 +178,18 @@ class AgentPolicy:
 
     def probabilities(self, batch: Batch, codes: ArmCodes) -> Floats:
         """What a copy of the agent gives for each decision."""
-        found = np.empty(batch.size)
-        agent = copy.deepcopy(self.agent)
-        wanted = batch.chosen_per_decision
-        for place, (context, arms, own) in enumerate(_decisions(batch)):
-            start, size = batch.starts[place], batch.offered[place]
-            oracle = best_arm if wanted[place] == 1 else TopK(int(wanted[place]))
-            found[start : start + size] = agent.probabilities(
-                rows_of(context, own, int(size)),
-                arms=labels_of(agent, arms),
-                oracle=oracle,
-                draws=self.draws,
-                floor=self.floor,
+        agent, found = copy.deepcopy(self.agent), []
+        for context, arms, own, _, chosen in _decisions(batch):
+            oracle = best_arm if chosen == 1 else TopK(chosen)
+            rows, labels = rows_of(context, own), labels_of(agent, arms)
+            found.append(
+                agent.probabilities(rows, arms=labels, oracle=oracle, draws=self.draws, floor=self.floor)
             )
             renew_draws(agent)
-        return found
+        return np.concatenate(found)
 
 
-def rows_of(context: Any, own: list[Any] | None, size: int) -> Any:
+def rows_of(context: Any, own: list[Any] | None) -> Any:
     """A decision's contexts as agents take them: one row that all arms share, or one row per candidate."""
     try:
         if own is None:
@@ -239,13 +224,16 @@ def renew_draws(agent: Any) -> None:
     optional(agent, "renew_draws", lambda: None)()
 
 
-def _decisions(batch: Batch) -> Any:
-    """Context, arms and arm_contexts of each decision, as plain values."""
+def _decisions(batch: Batch) -> Iterator[tuple[Any, Any, Any, int, int]]:
+    """Context, arms and arm_contexts of each decision, as plain values; how many were offered, and how many chosen."""
     last_text, last = None, None
-    for text, arms, own in batch.frame.select("context", "arms", "arm_contexts").iter_rows():
+    rows = batch.frame.select("context", "arms", "arm_contexts").iter_rows()
+    counts = zip(batch.offered.tolist(), batch.chosen_per_decision.tolist(), strict=True)
+    for (text, arms, own), (size, chosen) in zip(rows, counts, strict=True):
         if text != last_text:
             last_text, last = text, None if text is None else from_json(text)
-        yield last, arms, None if own is None else [None if one is None else from_json(one) for one in own]
+        contexts = None if own is None else [None if one is None else from_json(one) for one in own]
+        yield last, arms, contexts, size, chosen
 
 
 def as_policy(given: Any, *, floor: float = 0.01, draws: int = 100) -> tuple[str, TargetPolicy]:

@@ -83,7 +83,7 @@ def replay(
         if "reward" not in record:
             continue
         names, own = record.get("arms"), record.get("arm_contexts")
-        contexts = rows_of(record.get("context"), own, len(names or own or ()))
+        contexts = rows_of(record.get("context"), own)
         labels, row = labels_of(learner, names), record["chosen"][0]
         chances = learner.probabilities(contexts, arms=labels, draws=draws, floor=floor)
         chance, reward = float(chances[row]), record["reward"]

@@ -181,11 +181,8 @@ class Evaluation:
 
 def difference_between_logs(first: Estimated, second: Estimated, *, level: float = 0.95) -> Estimated:
     """The difference of two estimates from different logs, with an interval that counts the noise of both."""
-    from statistics import NormalDist
-
     value, error = first.value - second.value, float(np.hypot(first.error, second.error))
-    reach = NormalDist().inv_cdf(0.5 + level / 2) * error
-    return Estimated(first.estimator, value, error, Interval(value - reach, value + reach), np.zeros(0))
+    return Estimated(first.estimator, value, error, intervals.around(value, error, level), np.zeros(0))
 
 
 def _plain(value: Any) -> Any:

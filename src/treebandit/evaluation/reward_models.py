@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from treebandit.core import Candidates, Features, Floats, Indices
 from treebandit.errors import LogError, NotFittedError, ParameterError
-from treebandit.evaluation.batches import CONTEXTS, OFFERED, ArmCodes, Batch, flat_batches
+from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch, flat_batches
+from treebandit.evaluation.columns import OFFERED
 from treebandit.evaluation.contexts import ContextLayout
 from treebandit.evaluation.log import DecisionLog
 from treebandit.parameters import check_number
@@ -28,16 +29,6 @@ _PRIOR_ROWS = 10.0
 def default_learner() -> HistogramForest:
     """The reward model of the estimators where none is given."""
     return HistogramForest(n_trees=50, max_depth=8, min_samples_leaf=10)
-
-
-class RewardPredictor(Protocol):
-    """Predicts the rewards of rows once it has learned others."""
-
-    def learn(self, rows: Candidates, rewards: Floats) -> None:
-        """Take in all rows at once."""
-
-    def predict(self, rows: Candidates) -> Floats:
-        """(n,) expected rewards."""
 
 
 class TreePredictor:
@@ -103,6 +94,10 @@ class AgentPredictor:
         except NotFittedError:
             return np.full(len(rows), self._mean)
         return mean
+
+
+#: Both learn all rows at once, and predict the (n,) rewards of others.
+RewardPredictor = TreePredictor | AgentPredictor
 
 
 def predictors(given: Any, *, seed: int) -> Callable[[], RewardPredictor]:
@@ -182,7 +177,9 @@ def _training_rows(
     arms: list[Indices | None] = []
     values: list[Floats] = []
     numbers: list[Indices] = []
-    every = max(1, -(-_row_count(log, choices) // MOST_ROWS))
+    counted = OFFERED if choices else pl.col("chosen").list.len()
+    total = int(log.frame.select(counted.cast(pl.Int64).sum()).collect().item())
+    every = max(1, -(-total // MOST_ROWS))
     for batch in flat_batches(log, codes, columns=CONTEXTS, marginals=False, every=every):
         contexts.append(layout.encode(batch, chosen=not choices))
         if choices:
@@ -204,11 +201,6 @@ def _training_rows(
         layout.columns,
     )
     return rows, np.concatenate(values or [np.zeros(0)]), np.concatenate(numbers or [np.zeros(0, np.intp)])
-
-
-def _row_count(log: DecisionLog, choices: bool) -> int:
-    counted = OFFERED if choices else pl.col("chosen").list.len()
-    return int(log.frame.select(counted.cast(pl.Int64).sum()).collect().item() or 0)
 
 
 def folds_of(numbers: Indices, folds: int) -> Indices:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from treebandit.errors import LogError
+from treebandit.evaluation.columns import OFFERED
 from treebandit.features.values import LARGEST
 
 #: Probabilities that went through 32-bit numbers or six printed digits are off by this much.
@@ -17,7 +17,6 @@ TOLERANCE = 1e-3
 
 #: What is checked; contexts are checked where they are read.
 CHECKED = ("id", "chosen", "probability", "probabilities", "reward", "rewards", "arms", "arm_contexts")
-_OFFERED = pl.coalesce(pl.col("arms").list.len(), pl.col("arm_contexts").list.len())
 _CHOSEN = pl.col("chosen").list
 _PROBABILITIES = pl.col("probabilities").list
 
@@ -26,11 +25,11 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
     "without an id": (pl.col("id").is_null(), "give each decision an id of its own"),
     "without a chosen row": (_CHOSEN.len() < 1, "list the chosen rows, such as [2]"),
     "without arms and without arm_contexts": (
-        _OFFERED.is_null(),
+        OFFERED.is_null(),
         "list what was offered, so that the number of candidates is known",
     ),
     "with an arm that is null": (
-        pl.col("arms").list.drop_nulls().list.len() < pl.col("arms").list.len(),
+        pl.col("arms").list.count_matches(None) > 0,
         "name every arm, or leave arms out",
     ),
     "with arms and arm_contexts of different length": (
@@ -38,17 +37,17 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
         "give one of each per candidate",
     ),
     "with a chosen row that was not offered": (
-        (_CHOSEN.min() < 0) | (_CHOSEN.max() >= _OFFERED),
+        (_CHOSEN.min() < 0) | (_CHOSEN.max() >= OFFERED),
         "rows go from 0 to the number of candidates - 1",
     ),
-    "with a chosen row that is null": (_CHOSEN.drop_nulls().list.len() < _CHOSEN.len(), "give row numbers"),
+    "with a chosen row that is null": (_CHOSEN.count_matches(None) > 0, "give row numbers"),
     "with a row chosen twice": (_CHOSEN.n_unique() < _CHOSEN.len(), "list each chosen row once"),
     "with a probability outside (0, 1]": (
         ~((pl.col("probability") > 0) & (pl.col("probability") <= 1)) | pl.col("probability").is_nan(),
         "log the probability with which the choice was made; leave it null where it is not known",
     ),
     "with probabilities of another number than the candidates": (
-        (_PROBABILITIES.len() != _OFFERED) | (_PROBABILITIES.drop_nulls().list.len() < _PROBABILITIES.len()),
+        (_PROBABILITIES.len() != OFFERED) | (_PROBABILITIES.count_matches(None) > 0),
         "give one per candidate, or null",
     ),
     "with probabilities outside [0, 1]": (
@@ -56,7 +55,7 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
         "give for each candidate the probability that it is chosen",
     ),
     "with probabilities that do not sum to the number of chosen rows": (
-        (_PROBABILITIES.sum() - _CHOSEN.len()).abs() > TOLERANCE * _OFFERED,
+        (_PROBABILITIES.sum() - _CHOSEN.len()).abs() > TOLERANCE * OFFERED,
         "give for each candidate the probability that it is chosen",
     ),
     "with a chosen row of probability 0": (
@@ -82,8 +81,7 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
         "give one per chosen row, or reward alone",
     ),
     "with rewards that are not finite": (
-        ~pl.col("rewards").list.sum().is_finite()
-        | (pl.col("rewards").list.drop_nulls().list.len() < pl.col("rewards").list.len()),
+        ~pl.col("rewards").list.sum().is_finite() | (pl.col("rewards").list.count_matches(None) > 0),
         "leave the whole list null where there are none yet",
     ),
 }
@@ -91,7 +89,7 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """What a checked log holds: decisions, how many have rewards and probabilities, the arms and their counts."""
+    """What a checked log holds: decisions, how many have rewards and probabilities, the most candidates, and sets."""
 
     decisions: int
     rewarded: int
@@ -102,97 +100,32 @@ class LogSummary:
 
 def check_batches(batches: Iterable[pl.DataFrame], source: str) -> LogSummary:
     """Raise a LogError that names the first impossible row and counts all; else what the log holds."""
-    counts: Counter[str] = Counter()
-    first: dict[str, str] = {}
     totals: Counter[str] = Counter()
-    most, sets = 0, False
+    first: dict[str, str] = {}
+    most = 0
     for batch in batches:
-        if not batch.height:
-            continue
+        # Where a condition is null, the columns it is about are: nothing is wrong with them, and no sum counts them.
         found = batch.select(
+            pl.len().alias("decisions"),
             rewarded=pl.col("reward").count(),
             known=pl.col("probability").count(),
-            most=_OFFERED.max(),
-            sets=(_CHOSEN.len() > 1).any(),
+            sets=(_CHOSEN.len() > 1).sum(),
+            most=OFFERED.max(),
+            **{name: condition.sum() for name, (condition, _) in _IMPOSSIBLE.items()},
         ).row(0, named=True)
-        if not _is_plainly_right(batch):
-            _count_impossible(batch, counts, first)
-        totals.update(decisions=batch.height, rewarded=found["rewarded"], known=found["known"])
-        most, sets = max(most, found["most"] or 0), sets or found["sets"]
-    wrong = [name for name in _IMPOSSIBLE if counts[name]]
-    if wrong:
+        most = max(most, found.pop("most") or 0)
+        totals.update(found)
+        for name, (condition, _) in _IMPOSSIBLE.items():
+            if found[name] and name not in first:
+                first[name] = str(batch.filter(condition)["id"][0])
+    if first:
         lines = [
-            f"{counts[name]:,} {name} (the first: id {first[name]!r}); {_IMPOSSIBLE[name][1]}"
-            for name in wrong
+            f"{totals[name]:,} {name} (the first: id {first[name]!r}); {repair}"
+            for name, (_, repair) in _IMPOSSIBLE.items()
+            if name in first
         ]
         raise LogError(f"{source}: of {totals['decisions']:,} decisions " + ". ".join(lines))
-    return LogSummary(totals["decisions"], totals["rewarded"], totals["known"], most, sets)
-
-
-def _is_plainly_right(batch: pl.DataFrame) -> bool:
-    """Whether nothing is wrong with a batch of decisions of one row each, seen in a fraction of the time.
-
-    False where that cannot be seen so quickly: then every condition is looked at, which also tells the rows.
-    """
-    arms, lengths = batch["arms"], batch["chosen"].list.len()
-    if (
-        arms.null_count()
-        or batch["arm_contexts"].null_count() < batch.height
-        or not bool((lengths == 1).all())
-    ):
-        return False
-    if (
-        batch["id"].null_count()
-        or arms.explode().null_count()
-        or batch["rewards"].null_count() < batch.height
-    ):
-        return False
-    chosen = batch["chosen"].list.first()
-    offered = arms.list.len().to_numpy().astype(np.intp)
-    if chosen.null_count() or batch["probability"].null_count() or offered.min() < 1:
-        return False
-    rows, probability = chosen.to_numpy(), batch["probability"].to_numpy()
-    reward = batch["reward"].drop_nulls().to_numpy()
-    if rows.min() < 0 or (rows >= offered).any() or not (np.abs(reward) <= LARGEST).all():
-        return False
-    if not ((probability > 0) & (probability <= 1)).all():
-        return False
-    listed = batch["probabilities"]
-    if listed.null_count() == batch.height:
-        return True
-    if listed.null_count() or (listed.list.len().to_numpy() != offered).any():
-        return False
-    flat = listed.explode()
-    if flat.null_count():
-        return False
-    values, starts = flat.to_numpy(), np.cumsum(offered) - offered
-    return bool(
-        values.min() >= 0
-        and values.max() <= 1 + TOLERANCE
-        and (np.abs(np.add.reduceat(values, starts) - 1) <= TOLERANCE * offered).all()
-        and (values[starts + rows] > 0).all()
-        and (np.abs(values[starts + rows] - probability) <= TOLERANCE).all()
-    )
-
-
-def _count_impossible(batch: pl.DataFrame, counts: Counter[str], first: dict[str, str]) -> None:
-    """Count the rows of a batch that cannot be true, by what is wrong with them, and note the first of each."""
-    found = batch.select(
-        *(_fail(expression).sum().alias(f"n {name}") for name, (expression, _) in _IMPOSSIBLE.items()),
-        *(
-            pl.col("id").filter(_fail(expression)).first().alias(f"id {name}")
-            for name, (expression, _) in _IMPOSSIBLE.items()
-        ),
-    ).row(0, named=True)
-    for name in _IMPOSSIBLE:
-        counts[name] += found[f"n {name}"]
-        if found[f"n {name}"]:
-            first.setdefault(name, str(found[f"id {name}"]))
-
-
-def _fail(expression: pl.Expr) -> pl.Expr:
-    """Where a condition is null, the columns it is about are: nothing is wrong with them."""
-    return expression.fill_null(False)
+    return LogSummary(totals["decisions"], totals["rewarded"], totals["known"], most, totals["sets"] > 0)
 
 
 def check_ids(frame: pl.LazyFrame, source: str) -> None:

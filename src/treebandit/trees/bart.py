@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from treebandit.core import Features, Floats
 from treebandit.parameters import check_number
-from treebandit.trees.forest import Forest, less_or_equal
+from treebandit.trees.forest import Forest, joined, less_or_equal
 from treebandit.trees.limits import check_installed
 
 #: Fewest rows in a leaf, as in stochtree; it needs more than twice as many rows.
@@ -61,19 +60,15 @@ def sample_posterior(
     saved = json.loads(model.forest_container_mean.dump_json_string())
     forests = [saved[f"forest_{draw}"] for draw in range(settings.draws)]
     trees = [forest[f"tree_{tree}"] for forest in forests for tree in range(settings.n_trees)]
-
-    def joined(name: str, dtype: Any) -> Any:
-        return np.concatenate([np.array(tree[name], dtype) for tree in trees])
-
-    left = joined("left", np.int64)
+    left = joined(trees, "left", np.int64)
     return Forest.from_nodes(
         sizes=[len(tree["left"]) for tree in trees],
         left=left,
-        right=joined("right", np.int64),
-        feature=np.where(left < 0, 0, joined("split_index", np.int64)),
-        threshold=less_or_equal(joined("threshold", np.float64)),
+        right=joined(trees, "right", np.int64),
+        feature=np.where(left < 0, 0, joined(trees, "split_index", np.int64)),
+        threshold=less_or_equal(joined(trees, "threshold", np.float64)),
         missing_left=np.ones(len(left), np.bool_),
-        value=joined("leaf_value", np.float64),
+        value=joined(trees, "leaf_value", np.float64),
         n_features=features.shape[1],
     )
 

@@ -247,6 +247,11 @@ def _check_nodes(nodes: NDArray[np.void], sizes: NDArray[np.int64], n_features: 
         raise SavedFileError("nodes do not form trees")
 
 
+def joined(trees: Sequence[Mapping[str, Any]], name: str, dtype: Any) -> NDArray[Any]:
+    """One field of a library's trees, tree after tree."""
+    return np.concatenate([tree[name] for tree in trees], dtype=dtype, casting="unsafe")
+
+
 def less_or_equal(threshold: ArrayLike) -> NDArray[np.float32]:
     """The float32 t' such that x >= t' for a float32 x exactly when not x <= threshold (a float64)."""
     exact = np.asarray(threshold, np.float64)

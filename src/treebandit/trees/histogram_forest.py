@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
@@ -86,83 +84,55 @@ class HistogramForest:
         masked: Masked = ((), 0.0),
     ) -> Generator[float, None, Forest]:
         """`fit` tree by tree; yields the share of the trees that are grown, and returns the forest."""
-        growth = _Growth(self, features, column_groups, masked)
-        n, random = len(targets), np.random.default_rng(seed)
+        (n, width), random = features.shape, np.random.default_rng(seed)
+        bins = Bins.fit(features, self.bins, column_groups)
+        table = bins.table(bins.encode(features))
+        limits, seeing = self._limits(bins, width, masked)
+        draft = np.empty(grower.most_nodes(table, limits[0]), grower.NODE)
+        # As kernels take them: a plain tuple is handed over in a tenth of the time.
+        given, work = tuple(table), tuple(grower.workspace(table, limits[0]))
         base = float(np.mean(targets))
         centred, weights = targets - base, np.ones(n, np.int32)
         size = n if self.bootstrap else min(n, max(2, round(self.subsample * n)))
         bags = np.zeros((self.n_trees, n), np.bool_)
+        # Bytes, since arrays of records are copied field by field.
+        sizes, grown = [], bytearray()
         for tree, bag in enumerate(bags):
             yield tree / self.n_trees
             if self.bootstrap:
                 drawn = random.integers(0, n, n, dtype=np.int32)
                 weights = np.bincount(drawn, minlength=n).astype(np.int32)
-            growth.grow((centred, weights, size, bag), seed=int(random.integers(2**63)))
-        values = (base + grower.means(growth.nodes)) / self.n_trees
-        return growth.forest(values, in_bag=bags.T if self.bootstrap or size < n else None)
-
-
-class _Growth:
-    """The trees grown so far on one table."""
-
-    def __init__(
-        self, learner: HistogramForest, features: Features, groups: ColumnGroups, masked: Masked
-    ) -> None:
-        self._bins = Bins.fit(features, learner.bins, groups)
-        table = self._bins.table(self._bins.encode(features))
-        self._width = features.shape[1]
-        every = np.arange(len(self._bins.first))
-        columns, share = masked
-        if not (0 <= share <= 1 and all(0 <= column < self._width for column in columns)):
-            raise ParameterError(
-                f"masked={masked!r}; expected some of the columns 0 to {self._width - 1} and a share in [0, 1]"
-            )
-        hidden = np.searchsorted(self._bins.first, columns, side="right") - 1
-        self._seeing = learner.n_trees - round(share * learner.n_trees)
-        self._limits = _limits(learner, every), _limits(learner, np.setdiff1d(every, hidden))
-        self._most = grower.most_nodes(table, self._limits[0])
-        #: As kernels take them: a plain tuple is handed over in a tenth of the time.
-        self._table, self._work = tuple(table), tuple(grower.workspace(table, self._limits[0]))
-        self._nodes = np.empty(self._most, grower.NODE)
-        self._sizes: list[int] = []
-        self._end = 0
-
-    @property
-    def nodes(self) -> NDArray[np.void]:
-        """Those of all trees."""
-        return self._nodes[: self._end]
-
-    def grow(self, sample: tuple[Any, ...], *, seed: int) -> None:
-        """Grow one more tree on a grower.Sample; the last trees do not see what is masked."""
-        *limits, _ = self._limits[len(self._sizes) >= self._seeing]
-        if self._end + self._most > len(self._nodes):
-            longer = np.empty(2 * self._end + self._most, grower.NODE)
-            longer[: self._end] = self.nodes
-            self._nodes = longer
-        nodes = self._nodes[self._end :]
-        size = grower.grow_tree(self._table, sample, (*limits, seed), _NO_ROW, nodes, self._work)
-        self._sizes.append(size)
-        self._end += size
-
-    def forest(self, values: Floats, **rest: Any) -> Forest:
-        """All trees; `values` are what their nodes predict if they are leaves."""
-        nodes = self.nodes
-        columns, thresholds, missing_left = self._bins.thresholds(nodes)
+            sample, key = (centred, weights, size, bag), int(random.integers(2**63))
+            *own, _ = limits[tree >= seeing]
+            sizes.append(grower.grow_tree(given, sample, (*own, key), _NO_ROW, draft, work))
+            grown += draft[: sizes[-1]].tobytes()
+        nodes = np.frombuffer(grown, grower.NODE)
+        columns, thresholds, missing_left = bins.thresholds(nodes)
         return Forest.from_nodes(
-            sizes=self._sizes,
+            sizes=sizes,
             left=nodes["left"],
             right=nodes["right"],
             feature=np.where(nodes["left"] < 0, 0, columns),
             threshold=thresholds,
             missing_left=missing_left,
-            value=values,
-            n_features=self._width,
-            **rest,
+            value=(base + grower.means(nodes)) / self.n_trees,
+            n_features=width,
+            in_bag=bags.T if self.bootstrap or size < n else None,
         )
 
-
-def _limits(learner: HistogramForest, groups: NDArray[np.int64]) -> grower.Limits:
-    depth = grower.NO_LIMIT if learner.max_depth is None else int(learner.max_depth)
-    share, count = learner.max_features, len(groups)
-    tried = max(1, int(share * count)) if isinstance(share, float | np.floating) else min(share, count)
-    return grower.Limits(depth, int(learner.min_samples_leaf), int(tried), groups)
+    def _limits(self, bins: Bins, width: int, masked: Masked) -> tuple[list[grower.Limits], int]:
+        """Limits of the first trees and of the last, which do not see what is masked; and how many the first are."""
+        columns, share = masked
+        if not (0 <= share <= 1 and all(0 <= column < width for column in columns)):
+            raise ParameterError(
+                f"masked={masked!r}; expected some of the columns 0 to {width - 1} and a share in [0, 1]"
+            )
+        every = np.arange(len(bins.first))
+        hidden = np.searchsorted(bins.first, columns, side="right") - 1
+        depth, tried = grower.NO_LIMIT if self.max_depth is None else int(self.max_depth), self.max_features
+        limits = []
+        for groups in (every, np.setdiff1d(every, hidden)):
+            count = len(groups)
+            most = max(1, int(tried * count)) if isinstance(tried, float | np.floating) else min(tried, count)
+            limits.append(grower.Limits(depth, int(self.min_samples_leaf), int(most), groups))
+        return limits, self.n_trees - round(share * self.n_trees)

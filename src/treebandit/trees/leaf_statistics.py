@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -191,7 +191,9 @@ class LeafStatistics:
         targets = np.ascontiguousarray(targets, np.float64)
         if targets.shape != features.shape[:1]:
             raise ShapeError(f"{targets.shape} targets for {len(features)} rows; give one per row")
-        return LeafUpdate(self.forest, self._arrays, self._version, features, targets)
+        rows, made = (features, targets, _NO_BAGS), _learning(features)
+        arguments = self.forest.arrays, self._arrays, rows, int(self._version[0]), False, made
+        return LeafUpdate(made[0], arguments)
 
     def update(self, features: Features, targets: Floats) -> Floats:
         """Let new rows change the leaves they reach, one after the other, by running mean and variance.
@@ -204,6 +206,7 @@ class LeafStatistics:
         return commit.predicted
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class LeafUpdate:
     """A prepared update of leaf statistics: the first call makes it, further calls change nothing.
 
@@ -211,23 +214,12 @@ class LeafUpdate:
     predicted: (n,), the mean predicted of each row just before it was learned; filled by the call.
     """
 
-    __slots__ = ("_arguments", "predicted")
-
-    def __init__(
-        self,
-        forest: Forest,
-        leaves: tuple[Any, ...],
-        version: NDArray[np.int64],
-        features: Features,
-        targets: Floats,
-    ) -> None:
-        rows, made = (features, targets, _NO_BAGS), _learning(features)
-        self.predicted: Floats = made[0]
-        self._arguments = forest.arrays, leaves, rows, int(version[0]), False, made
+    predicted: Floats
+    arguments: tuple[Any, ...]
 
     def __call__(self) -> None:
         """Make the update."""
-        kernels.learn_rows(*self._arguments)
+        kernels.learn_rows(*self.arguments)
 
 
 def held_out(n: int, share: float, random: Any) -> tuple[Indices, Indices]:

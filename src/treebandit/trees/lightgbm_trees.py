@@ -11,7 +11,7 @@ import numpy as np
 from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.parameters import check_choice, check_number
-from treebandit.trees.forest import Forest, less_or_equal
+from treebandit.trees.forest import Forest, joined, less_or_equal
 from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
 
 _DEFAULT_LEFT, _MISSING_KIND, _MISSING_NAN = 2, 12, 8
@@ -104,18 +104,14 @@ def read_booster(booster: Any, *, base: float, learning_rate: float) -> Forest:
         for tree in trees:
             tree["value"] = (tree["value"] + base) / len(trees)
         base = 0.0
-
-    def joined(name: str) -> Any:
-        return np.concatenate([tree[name] for tree in trees])
-
     return Forest.from_nodes(
         sizes=[len(tree["left"]) for tree in trees],
-        left=joined("left"),
-        right=joined("right"),
-        feature=joined("feature"),
-        threshold=less_or_equal(joined("threshold")),
-        missing_left=joined("missing_left"),
-        value=joined("value"),
+        left=joined(trees, "left", np.int64),
+        right=joined(trees, "right", np.int64),
+        feature=joined(trees, "feature", np.int64),
+        threshold=less_or_equal(joined(trees, "threshold", np.float64)),
+        missing_left=joined(trees, "missing_left", np.bool_),
+        value=joined(trees, "value", np.float64),
         n_features=booster.num_feature(),
         base=base,
         learning_rate=learning_rate,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from treebandit.errors import SavedFileError
 _NUMBERS = {b"i": ">b", b"U": ">B", b"I": ">h", b"l": ">i", b"L": ">q", b"d": ">f", b"D": ">d"}
 _DTYPES = {mark: np.dtype(code) for mark, code in _NUMBERS.items()}
 _STRUCTS = {mark: struct.Struct(code) for mark, code in _NUMBERS.items()}
-_LONG = _STRUCTS[b"L"]
 _TYPED = struct.Struct(">2xc2sq")
 _CONSTANTS = {b"Z": None, b"T": True, b"F": False}
 
@@ -30,25 +30,6 @@ class _Reader:
         self.data = data
         self.at = 0
 
-    def value(self) -> Any:
-        return self.of(self.mark())
-
-    def of(self, mark: bytes) -> Any:
-        if mark == b"S":
-            return self.text()
-        if mark == b"[":
-            return self.array()
-        if mark == b"{":
-            return self.object()
-        if mark in _STRUCTS:
-            return self.number(mark)
-        if mark == b"C":
-            return self.take(1).decode()
-        return _CONSTANTS[mark]
-
-    def mark(self) -> bytes:
-        return self.take(1)
-
     def take(self, size: int) -> bytes:
         taken = self.data[self.at : self.at + size]
         if len(taken) < size:
@@ -56,33 +37,33 @@ class _Reader:
         self.at += size
         return taken
 
-    def number(self, mark: bytes) -> Any:
-        kind = _STRUCTS[mark]
-        (value,) = kind.unpack_from(self.data, self.at)
-        self.at += kind.size
-        return value
-
-    def length(self) -> int:
-        return int(self.number(self.mark()))
+    def value(self, mark: bytes | None = None) -> Any:
+        """The value that comes next, of the type that `mark` names, or the next byte where none is given."""
+        if mark is None:
+            mark = self.data[self.at : self.at + 1]
+            self.at += 1
+        if mark in _STRUCTS:
+            kind = _STRUCTS[mark]
+            (number,) = kind.unpack_from(self.data, self.at)
+            self.at += kind.size
+            return number
+        if mark in _READERS:
+            return _READERS[mark](self)
+        return _CONSTANTS[mark]
 
     def text(self) -> str:
-        if self.data.startswith(b"L", self.at):
-            (length,) = _LONG.unpack_from(self.data, self.at + 1)
-            self.at += 9
-        else:
-            length = self.length()
-        return self.take(length).decode()
+        return self.take(self.value()).decode()
 
     def header(self) -> tuple[bytes | None, int | None]:
         """Type and count of a container, where it names them."""
-        kind = None
-        if self.data[self.at : self.at + 1] == b"$":
-            self.at += 1
-            kind = self.mark()
-        if self.data[self.at : self.at + 1] == b"#":
-            self.at += 1
-            return kind, self.length()
-        return kind, None
+        kind, data = None, self.data
+        if data.startswith(b"$", self.at):
+            kind = data[self.at + 1 : self.at + 2]
+            self.at += 2
+        if not data.startswith(b"#", self.at):
+            return kind, None
+        self.at += 1
+        return kind, self.value()
 
     def array(self) -> Any:
         kind, count = self.header()
@@ -90,21 +71,18 @@ class _Reader:
             dtype = _DTYPES[kind]
             return np.frombuffer(self.take(dtype.itemsize * count), dtype)
         if count is not None:
-            return [self.of(kind) if kind else self.value() for _ in range(count)]
+            return [self.value(kind) for _ in range(count)]
         values = []
-        while (mark := self.mark()) != b"]":
-            values.append(self.of(mark))
+        while (mark := self.take(1)) != b"]":
+            values.append(self.value(mark))
         return values
 
     def object(self) -> dict[str, Any]:
         kind, count = self.header()
-        members: dict[str, Any] = {}
         if count is not None:
-            for _ in range(count):
-                key = self.text()
-                members[key] = self.of(kind) if kind else self.value()
-            return members
-        while self.data[self.at : self.at + 1] != b"}":
+            return {self.text(): self.value(kind) for _ in range(count)}
+        members: dict[str, Any] = {}
+        while not self.data.startswith(b"}", self.at):
             key = self.text()
             members[key] = self.numbers() if self.data.startswith(b"[$", self.at) else self.value()
         self.at += 1
@@ -112,10 +90,17 @@ class _Reader:
 
     def numbers(self) -> Any:
         """An array that names type and 64-bit length, the bulk of a model: the same as `value`, in one step."""
-        head = self.data[self.at : self.at + _TYPED.size]
-        mark, sign, length = _TYPED.unpack(head)
+        mark, sign, length = _TYPED.unpack_from(self.data, self.at)
         if sign != b"#L" or mark not in _DTYPES:
             return self.value()
-        dtype, start = _DTYPES[mark], self.at + _TYPED.size
-        self.at = start + dtype.itemsize * length
-        return np.frombuffer(self.data, dtype, length, start) if length else np.empty(0, dtype)
+        self.at += _TYPED.size
+        dtype = _DTYPES[mark]
+        return np.frombuffer(self.take(dtype.itemsize * length), dtype)
+
+
+_READERS: dict[bytes, Callable[[_Reader], Any]] = {
+    b"S": _Reader.text,
+    b"[": _Reader.array,
+    b"{": _Reader.object,
+    b"C": lambda reader: reader.take(1).decode(),
+}

@@ -11,7 +11,7 @@ import numpy as np
 from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.trees import ubjson
-from treebandit.trees.forest import Forest
+from treebandit.trees.forest import Forest, joined
 from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
 
 #: Options under which rows too few to split give trees that can be written down without the library.
@@ -105,19 +105,15 @@ def read_booster(booster: Any, learning_rate: float) -> Forest:
     learner = ubjson.read(bytes(booster.save_raw("ubj")))["learner"]
     trees = learner["gradient_booster"]["model"]["trees"]
     parameters = learner["learner_model_param"]
-
-    def joined(name: str) -> Any:
-        return np.concatenate([tree[name] for tree in trees])
-
-    left = joined("left_children").astype(np.int64)
-    condition = joined("split_conditions").astype(np.float32)
+    left = joined(trees, "left_children", np.int64)
+    condition = joined(trees, "split_conditions", np.float32)
     return Forest.from_nodes(
         sizes=[len(tree["left_children"]) for tree in trees],
         left=left,
-        right=joined("right_children").astype(np.int64),
-        feature=np.where(left < 0, 0, joined("split_indices").astype(np.int64)),
+        right=joined(trees, "right_children", np.int64),
+        feature=np.where(left < 0, 0, joined(trees, "split_indices", np.int64)),
         threshold=condition,
-        missing_left=joined("default_left").astype(np.bool_),
+        missing_left=joined(trees, "default_left", np.bool_),
         value=condition,
         n_features=int(parameters["num_feature"]),
         base=float(parameters["base_score"].strip("[]")),

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from treebandit.errors import LogError, ParameterError, nearest
-from treebandit.evaluation.columns import TIME
+from treebandit.evaluation.columns import CHOSEN_ARM, TIME
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.log_files import reading
 
@@ -38,12 +38,8 @@ def from_columns(
     with reading(source):
         table = _polars(frame)
         context = [context] if isinstance(context, str) else context
-        named = [arm, reward, *context, *(each for each in (id, time) if each is not None)]
-        if isinstance(probability, str):
-            named.append(probability)
-        if isinstance(arms, str):
-            named.append(arms)
-        for name in named:
+        listed = [each for each in (probability, arms) if isinstance(each, str)]
+        for name in (arm, reward, *context, *(each for each in (id, time) if each is not None), *listed):
             if name not in table.columns:
                 raise LogError(
                     f"{source} has no column {name!r}; {nearest(name, table.columns)}there are "
@@ -64,19 +60,15 @@ def from_columns(
         ids = table[id].cast(pl.String) if id else pl.Series([f"row-{n}" for n in range(len(table))])
         made = {
             "id": ids,
+            "time": None if time is None else _times(table[time]),
             "arms": offered,
+            "context": table.select(pl.struct(context).struct.json_encode()).to_series() if context else None,
             "chosen": places.cast(pl.Int32).reshape((-1, 1)).arr.to_list(),
             "probability": _probability(table, label, probability),
             "reward": table[reward].cast(pl.Float64),
+            "policy": policy,
         }
-        log = pl.DataFrame(made)
-        if context:
-            log = log.with_columns(table.select(pl.struct(context).struct.json_encode().alias("context")))
-        if time is not None:
-            log = log.with_columns(time=_times(table[time]))
-        if policy is not None:
-            log = log.with_columns(policy=pl.lit(policy))
-        return DecisionLog.from_frame(log, source=source)
+        return DecisionLog.from_frame(pl.DataFrame(made), source=source)
 
 
 def to_columns(log: DecisionLog) -> pl.DataFrame:
@@ -88,9 +80,7 @@ def to_columns(log: DecisionLog) -> pl.DataFrame:
     rows = log.collected().frame.collect()
     if rows.select((pl.col("chosen").list.len() > 1).any()).item():
         raise LogError(f"{log.source} chooses several rows at a time; a table has one arm a row")
-    first = pl.col("chosen").list.first()
-    arm = pl.coalesce(pl.col("arms").list.get(first, null_on_oob=True), first.cast(pl.String))
-    found = rows.select("id", "time", arm.alias("arm"), "probability", "reward")
+    found = rows.select("id", "time", CHOSEN_ARM.alias("arm"), "probability", "reward")
     if rows["context"].null_count() == len(rows):
         return found
     with reading(log.source):
@@ -130,18 +120,14 @@ def _offered(label: pl.Series, arms: Sequence[str] | None) -> pl.Series:
 
 def _place(offered: pl.Series, label: pl.Series) -> pl.Series:
     """(n,), the place of each label among its arms; null where it is not there."""
-    flat = pl.DataFrame({"row": np.arange(len(label)), "arm": label, "arms": offered}).explode("arms")
-    lengths = offered.list.len().to_numpy().astype(np.int64)
-    inside = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    found = flat.with_columns(place=pl.Series(inside)).filter(pl.col("arm") == pl.col("arms"))
-    found = found.unique("row", keep="first", maintain_order=True)
-    rows = pl.DataFrame({"row": np.arange(len(label))})
-    return rows.join(found.select("row", "place"), on="row", how="left", maintain_order="left")["place"]
+    rows = pl.DataFrame({"arm": label, "arms": offered}).with_row_index()
+    places = pl.int_ranges(pl.col("arms").list.len()).alias("place")
+    found = rows.with_columns(places).explode("arms", "place").filter(pl.col("arm") == pl.col("arms"))
+    first = found.unique("index", keep="first", maintain_order=True)
+    return rows.join(first, on="index", how="left", maintain_order="left")["place"]
 
 
-def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series:
-    if given is None:
-        return pl.Series([None] * len(table), dtype=pl.Float64)
+def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series | float | None:
     if isinstance(given, str):
         return table[given].cast(pl.Float64)
     if isinstance(given, Mapping):
@@ -152,7 +138,7 @@ def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series
             )
         chances = {str(arm): float(value) for arm, value in given.items()}
         return label.replace_strict(chances, return_dtype=pl.Float64)
-    return pl.Series(np.full(len(table), float(given)))
+    return None if given is None else float(given)
 
 
 def _times(series: pl.Series) -> pl.Series:

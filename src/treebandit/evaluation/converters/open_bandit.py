@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from treebandit.errors import LogError
-from treebandit.evaluation.columns import TIME
+from treebandit.evaluation.columns import CHOSEN_ARM, TIME
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.log_files import reading
 
@@ -65,10 +65,8 @@ def _log(place: Path, items: int | None) -> DecisionLog:
         probability=pl.col("propensity_score").cast(pl.Float64),
         reward=pl.col("click").cast(pl.Float64),
         policy=pl.lit(place.parent.parent.name),
+        arm_contexts=pl.concat_list(map(_affinity, affinities)) if len(affinities) == count else None,
     )
-    if affinities and len(affinities) == count:
-        own = table.select(pl.concat_list(_affinity(name) for name in affinities).alias("own"))
-        frame = frame.with_columns(own["own"].alias("arm_contexts"))
     return DecisionLog.from_frame(frame, source=str(place))
 
 
@@ -90,10 +88,7 @@ def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
 
 def _table(log: DecisionLog) -> pl.DataFrame:
     rows = log.collected().frame.collect()
-    first = pl.col("chosen").list.first()
-    item = rows.select(
-        pl.coalesce(pl.col("arms").list.get(first, null_on_oob=True), first.cast(pl.String)).alias("item")
-    )["item"].cast(pl.Int64, strict=False)
+    item = rows.select(item=CHOSEN_ARM.cast(pl.Int64, strict=False))["item"]
     if item.null_count() or rows["reward"].null_count() or rows["probability"].null_count():
         raise LogError(
             f"{log.source} cannot be written as Open Bandit CSV: arms must be whole numbers, and every decision needs "

@@ -79,10 +79,7 @@ def write_events(
 
 
 def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> Iterator[dict[str, Any]]:
-    place = Path(path)
-    if not place.exists():
-        raise LogError(f"{place} does not exist; give a dsjson file")
-    for number, line in lines_of(place):
+    for number, line in lines_of(Path(path), "a dsjson file"):
         # Writers put checkpoint lines between the events; Vowpal Wabbit skips what does not begin an object.
         if not line.lstrip().startswith(b"{"):
             continue
@@ -90,7 +87,7 @@ def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> It
             yield _record(json.loads(line), number, features)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
             raise LogError(
-                f"{place}, line {number}, is no contextual bandit event of dsjson ({error!r})"
+                f"{path}, line {number}, is no contextual bandit event of dsjson ({error!r})"
             ) from error
 
 

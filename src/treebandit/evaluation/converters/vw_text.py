@@ -48,11 +48,9 @@ def write_vw_text(log: DecisionLog, path: str | os.PathLike[str]) -> int:
 
 def _records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     place = Path(path)
-    if not place.exists():
-        raise LogError(f"{place} does not exist; give a text file of Vowpal Wabbit")
     event: list[str] = []
     started = 0
-    for number, line in lines_of(place):
+    for number, line in lines_of(place, "a text file of Vowpal Wabbit"):
         if line.strip():
             started = started if event else number
             event.append(line.decode().rstrip("\r\n"))
