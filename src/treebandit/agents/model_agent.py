@@ -95,21 +95,15 @@ class ModelAgent(BaseAgent):
 
         contexts, arms: as in `choose`. draws: of the score, whose mean tells how much exploration adds.
         """
-        self._refuse_nested("explain")
         check_number("draws", draws, least=1, whole=True)
-        with self._lock:
-            self._finish()
-            candidates, inputs = self._inputs.enter(contexts, arms)
-            self._estimate(candidates)
-            offer = Offer.of(contexts, arms, candidates, "explained")
 
-            def explain(rows: Candidates) -> Explanation:
-                scores = self.policy.draws(
-                    self.model, rows, t=self.clock, random=self._random, size=int(draws)
-                )
-                return explained(self.model, rows, scores, offer.labels, inputs)
+        def explain(rows: Candidates) -> Explanation:
+            self._estimate(rows)  # says what is missing
+            labels = Offer.of(contexts, arms, rows, "explained").labels
+            scores = self.policy.draws(self.model, rows, t=self.clock, random=self._random, size=int(draws))
+            return explained(self.model, rows, scores, labels, self._inputs)
 
-            return self._decide(candidates, inputs, explain, undone=True)
+        return self._round("explain", contexts, arms, explain, undone=True)
 
     def _arms_of(self, candidates: Candidates) -> Indices:
         """The arms among these rows; one where the features alone tell candidates apart."""
