@@ -6,7 +6,6 @@ from typing import Protocol
 
 from treebandit.core import Candidates, Floats, Random
 from treebandit.models.model import RewardModel
-from treebandit.parameters import check_number
 
 
 class Policy(Protocol):
@@ -17,8 +16,3 @@ class Policy(Protocol):
 
     def draws(self, model: RewardModel, rows: Candidates, *, t: int, random: Random, size: int) -> Floats:
         """`size` independent decisions' scores, (size, n): the policy's probabilities are counted in them."""
-
-
-def check_exploration(exploration: float, name: str = "exploration") -> None:
-    """Raise a ParameterError where it is not a number of at least 0."""
-    check_number(name, exploration, least=0)
