@@ -65,19 +65,19 @@ class ModelAgent(BaseAgent):
             return True
         with self._lock:
             self._finish()
-            job, background = model.rebuild, model.settings.background
-            if job is not None and background:
-                job.start(model)
-            elif job is not None:
-                self._unfinished = model.prepared_end()
+            job = model.rebuild
+            if job is None:
+                return True
+            if not model.settings.background:
+                self._unfinished = model.prepared_swap(at_once=True)
                 self._finish()
                 return True
-        if job is not None and not job.join(timeout):
+            job.start(model)
+        if not job.join(timeout):
             return False
         with self._lock:
             self._finish()
-            if job is not None and job.failed:
-                model.drop_failed()
+            model.drop_failed()
         return True
 
     def _finish(self) -> None:
