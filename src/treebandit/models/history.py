@@ -12,6 +12,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import SavedFileError
 from treebandit.features.reward_scale import RewardScale
+from treebandit.models.model import CopiedModel
 from treebandit.models.schedule import Schedule
 
 _FIRST_CAPACITY = 64
@@ -19,7 +20,7 @@ _GROWTH = 1.125
 _NO_REWARDS = np.empty(0)
 
 
-class HistoryModel:
+class HistoryModel(CopiedModel):
     """What models have in common that keep the rows they have learned and are rebuilt from them.
 
     rebuild: when, as `Schedule.parse` reads it. standardise: whether they are fitted to standardised rewards.
