@@ -14,7 +14,7 @@ import numpy as np
 
 from treebandit import schema
 from treebandit.core import Columns, Features
-from treebandit.errors import SavedFileError, TreebanditError
+from treebandit.errors import SavedFileError
 from treebandit.features.encoding import Encoder
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
@@ -62,7 +62,8 @@ class Rebuild:
         self._stopped = threading.Event()
         #: Whether a thread has finished it.
         self.ready = False
-        self._error: BaseException | None = None
+        #: What has ended the thread.
+        self.error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         own = ("history", "columns", "level", "_seed")
@@ -103,21 +104,9 @@ class Rebuild:
             raise
         return self.fit
 
-    @property
-    def failed(self) -> bool:
-        """Whether an exception has ended the thread."""
-        return self._error is not None
-
-    def tell(self) -> None:
-        """Raise what ended the thread."""
-        raise TreebanditError(
-            f"a rebuild in the background failed ({type(self._error).__name__}: {self._error}); nothing was learned by "
-            "this call, decisions go on with the trees of before, and the next `learn` starts a rebuild anew"
-        ) from self._error
-
     def start(self, model: TreeModel) -> None:
         """Go on with it on a thread, unless that is done or under way; one that a fork left behind starts anew."""
-        if self.ready or self._error or (self._thread is not None and self._thread.is_alive()):
+        if self.ready or self.error or (self._thread is not None and self._thread.is_alive()):
             return
         self._forget()
         self._thread = threading.Thread(
@@ -128,7 +117,7 @@ class Rebuild:
         try:
             self._thread.start()
         except RuntimeError as error:  # no more threads
-            self._error = error
+            self.error = error
 
     def _run(self, model: TreeModel) -> None:
         try:
@@ -136,7 +125,7 @@ class Rebuild:
             if self.fit is not None:
                 self.catch_up(model, _FEW)
         except BaseException as error:
-            self._error = error
+            self.error = error
         else:
             self.ready = not self._stopped.is_set()
         finally:

@@ -11,7 +11,7 @@ import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
-from treebandit.errors import NotFittedError, SavedFileError
+from treebandit.errors import NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.encoding import Encoder
 from treebandit.models.attribution import Attribution, of_features
 from treebandit.models.history import History, HistoryModel
@@ -135,9 +135,12 @@ class TreeModel(HistoryModel):
 
     def drop_failed(self) -> None:
         """Raise what ended a rebuild on a thread; it is given up."""
-        if self.rebuild is not None and self.rebuild.failed:
-            job, self.rebuild = self.rebuild, None
-            job.tell()
+        if self.rebuild is not None and (error := self.rebuild.error) is not None:
+            self.rebuild = None
+            raise TreebanditError(
+                f"a rebuild in the background failed ({type(error).__name__}: {error}); nothing was learned by this "
+                "call, decisions go on with the trees of before, and the next `learn` starts a rebuild anew"
+            ) from error
 
     def prepared_swap(self, *, at_once: bool = False) -> Commit | None:
         """What puts the fit of a thread that has finished in the place of the present one.

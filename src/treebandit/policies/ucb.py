@@ -10,7 +10,7 @@ import numpy as np
 from treebandit.core import Candidates, Floats, Random
 from treebandit.models.model import RewardModel
 from treebandit.parameters import check_number
-from treebandit.policies.greedy import Greedy
+from treebandit.policies.policy import Greedy
 
 
 @dataclass(frozen=True, slots=True)
