@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import StartRule
@@ -17,9 +18,7 @@ from treebandit.policies import Policy, Thompson
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest
 
-
-def _default_forest() -> HistogramForest:
-    return HistogramForest(n_trees=80, max_depth=14, bootstrap=False, subsample=0.8)
+_default_forest = partial(HistogramForest, n_trees=80, max_depth=14, bootstrap=False, subsample=0.8)
 
 
 @dataclass(eq=False)

@@ -20,7 +20,8 @@ from treebandit.policies import Policy
 from treebandit.policies.floor import ScoreDraws
 
 _NO_ARMS = np.zeros(0, np.intp)
-_ONE_ARM = np.zeros(1, np.intp)
+#: The arms of rows without any.
+ONE_ARM = np.zeros(1, np.intp)
 
 
 class ModelAgent(BaseAgent):
@@ -107,7 +108,7 @@ class ModelAgent(BaseAgent):
 
     def _arms_of(self, candidates: Candidates) -> Indices:
         """The arms among these rows; one where the features alone tell candidates apart."""
-        return _ONE_ARM if candidates.arms is None else np.unique(candidates.arms)
+        return ONE_ARM if candidates.arms is None else np.unique(candidates.arms)
 
     def _scores(self, candidates: Candidates) -> Floats:
         if self._starting(candidates):

@@ -171,18 +171,14 @@ class FrameEncoder:
                 found[place] = value
             elif codes is not None and kind is family and value in codes:
                 found[place] = codes[value]
-            elif place < 0 and not self._may_be_new(key):
-                return None
+            elif place < 0 and not (self.new_columns and type(key) is str and key not in self._shapes):
+                return None  # a key that cannot become a column
             elif value is not None and (place < 0 or kind is not float or value == value):
                 if not is_plain(kind):
                     return None
                 news.append(key)
         cells.append(found)
         return news
-
-    def _may_be_new(self, key: Any) -> bool:
-        """Whether a key that is no column may become one."""
-        return self.new_columns and type(key) is str and key not in self._shapes
 
     def _completed(
         self, values: Floats, given: Sequence[GivenColumn], shapes: Mapping[str, str]
