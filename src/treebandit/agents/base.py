@@ -28,7 +28,7 @@ from treebandit.errors import (
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
 from treebandit.parameters import check_fields, check_flag, check_seed
-from treebandit.policies.floor import ScoreDraws
+from treebandit.policies.floor import Choices, ScoreDraws
 
 _Decided = TypeVar("_Decided")
 
@@ -93,11 +93,7 @@ class BaseAgent:
         arms: (n,) integers or strings; None where the contexts describe the arms already.
         oracle: scores -> feasible rows; `best_arm` picks one. Ties are broken at random where the oracle can.
         """
-        self._refuse_nested("choose")
-        with self._lock:
-            self._finish()
-            candidates, inputs = self._inputs.enter(contexts, arms)
-            return self._decide(candidates, inputs, partial(self._choice, oracle))
+        return self._round("choose", contexts, arms, partial(self._choice, oracle))
 
     def decide(
         self,
@@ -118,15 +114,13 @@ class BaseAgent:
         floor: share of the decisions left to chance: any candidate (`best_arm`), any set of k (`TopK`), or what another
             oracle chooses for `draws` random scores. With 0, what no draw chose has probability 0.
         """
-        self._refuse_nested("decide")
         settings = Settings(oracle, draws, floor)
         deciding.check_id(id)
-        with self._lock:
-            self._finish()
-            candidates, inputs = self._inputs.enter(contexts, arms)
-            settings.check_size(len(candidates))
-            offer = Offer.of(contexts, arms, candidates, id)
-            return self._decide(offer.candidates, inputs, partial(self._decision, settings, offer))
+
+        def decide(candidates: Candidates) -> Decision:
+            return self._decision(settings, Offer.of(contexts, arms, candidates, id))
+
+        return self._round("decide", contexts, arms, decide)
 
     def decide_many(
         self, contexts: Any, arms: Any = None, *, draws: int = 100, floor: float = 0.01, ids: Any = None
@@ -140,13 +134,8 @@ class BaseAgent:
         with self._lock:
             self._finish()
             offered, inputs = self._inputs.enter_many(contexts, arms)
-            settings.check_size(len(offered[0]) if offered else 1)
             offers = Offer.many(contexts, arms, offered, ids)
-            if not offers:
-                return []
-            return self._decide(
-                offers[0].candidates, inputs, partial(deciding.in_turn, self, settings, offers)
-            )
+            return self._decide(inputs, partial(self._in_turn, settings, offers)) if offers else []
 
     def probabilities(
         self,
@@ -158,13 +147,12 @@ class BaseAgent:
         floor: float = 0.01,
     ) -> Floats:
         """The probability of each candidate being chosen, (n,): what `decide` would tell now. Changes nothing."""
-        self._refuse_nested("probabilities")
         settings = Settings(oracle, draws, floor)
-        with self._lock:
-            self._finish()
-            candidates, inputs = self._inputs.enter(contexts, arms)
-            settings.check_size(len(candidates))
-            return self._decide(candidates, inputs, partial(self._marginals, settings), undone=True)
+
+        def marginals(candidates: Candidates) -> Floats:
+            return self._distribution(settings, candidates)[0].marginals
+
+        return self._round("probabilities", contexts, arms, marginals, undone=True)
 
     def renew_draws(self) -> None:
         """Move the random stream on: `probabilities`, which puts it back, then tells by draws of its own."""
@@ -175,13 +163,9 @@ class BaseAgent:
 
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
-        self._refuse_nested("score")
-        with self._lock:
-            self._finish()
-            if not isinstance(candidates, Candidates):
-                raise InputError(f"score takes Candidates, not a {type(candidates).__name__}; use choose")
-            candidates, inputs = self._inputs.enter(candidates)
-            return self._decide(candidates, inputs, self._scores)
+        if not isinstance(candidates, Candidates):
+            raise InputError(f"score takes Candidates, not a {type(candidates).__name__}; use choose")
+        return self._round("score", candidates, None, self._scores)
 
     def learn(
         self, contexts: Any, rewards: ArrayLike | None = None, arms: Any = None, *, new_arms: bool = False
@@ -271,14 +255,23 @@ class BaseAgent:
             self._unfinished()
             self._unfinished = None
 
-    def _decide(
+    def _round(
         self,
-        candidates: Candidates,
-        inputs: Inputs,
+        method: str,
+        contexts: Any,
+        arms: Any,
         decide: Callable[[Candidates], _Decided],
         *,
         undone: bool = False,
     ) -> _Decided:
+        """What a public method decides on what it is given."""
+        self._refuse_nested(method)
+        with self._lock:
+            self._finish()
+            candidates, inputs = self._inputs.enter(contexts, arms)
+            return self._decide(inputs, partial(decide, candidates), undone=undone)
+
+    def _decide(self, inputs: Inputs, decide: Callable[[], _Decided], *, undone: bool = False) -> _Decided:
         """One decision: the clock goes on by one, and the arms were offered; nothing has changed where it fails.
 
         Scoring may assign members of the agent, and advance its random stream, but change none of them in place.
@@ -290,7 +283,7 @@ class BaseAgent:
             self.clock += 1
             self._decided = True
             self._inputs = inputs
-            decision = decide(candidates)
+            decision = decide()
         except BaseException:
             self._finish()
             raise
@@ -303,13 +296,23 @@ class BaseAgent:
         scores = self._scores(candidates)
         return choose_with(oracle, scores, self._random)
 
-    def _decision(self, settings: Settings, offer: Offer, candidates: Candidates) -> Decision:
-        drawn = self._drawn(candidates, settings.draws)
-        return offer.decided(settings.choices(drawn, self._random), drawn, self._random)
+    def _decision(self, settings: Settings, offer: Offer) -> Decision:
+        choices, drawn = self._distribution(settings, offer.candidates)
+        return offer.decided(choices, drawn, self._random)
 
-    def _marginals(self, settings: Settings, candidates: Candidates) -> Floats:
+    def _in_turn(self, settings: Settings, offers: list[Offer]) -> list[Decision]:
+        """Decisions one after the other, each a round of its own; the round of the first has begun."""
+        made = [self._decision(settings, offers[0])]
+        for offer in offers[1:]:
+            self.clock += 1
+            made.append(self._decision(settings, offer))
+        return made
+
+    def _distribution(self, settings: Settings, candidates: Candidates) -> tuple[Choices, ScoreDraws]:
+        """With which probability each choice is made now, and the draws that tell it."""
+        settings.check_size(len(candidates))
         drawn = self._drawn(candidates, settings.draws)
-        return settings.choices(drawn, self._random).marginals
+        return settings.choices(drawn, self._random), drawn
 
     def _drawn(self, candidates: Candidates, size: int) -> ScoreDraws:
         """`_draws`, or `_scores` again and again where a subclass has written only that."""

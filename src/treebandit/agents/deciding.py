@@ -212,15 +212,6 @@ def refuse_learning(decide_only: bool) -> None:
         )
 
 
-def in_turn(agent: Any, settings: Settings, offers: list[Offer], first: Candidates) -> list[Decision]:
-    """Decisions one after the other, each a round of its own; the round of the first has begun."""
-    made = [agent._decision(settings, offers[0], first)]
-    for offer in offers[1:]:
-        agent.clock += 1
-        made.append(agent._decision(settings, offer, offer.candidates))
-    return made
-
-
 @lru_cache(maxsize=256)
 def draws_know_scores(kind: type) -> bool:
     """Whether `_draws` of an agent's class is at least as near to it as `_scores`: a subclass may write only that."""

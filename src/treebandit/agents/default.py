@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-import numpy as np
+from functools import partial
 
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.agents.random_start import StartRule
-from treebandit.core import Candidates, Floats
+from treebandit.core import Candidates, Floats, Random
 from treebandit.drift import MemoryRule
 from treebandit.features.encoding import ArmEncoding
 from treebandit.models.blend import Blend
 from treebandit.models.model import RewardModel
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.parameters import check_number, shared_fields
-from treebandit.policies import Policy
-from treebandit.policies.policy import check_exploration
+from treebandit.policies import Policy, Thompson
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.histogram_forest import HistogramForest
 
-
-def _default_forest() -> HistogramForest:
-    return HistogramForest(n_trees=80, max_depth=14, bootstrap=False, subsample=0.8)
+_default_forest = partial(HistogramForest, n_trees=80, max_depth=14, bootstrap=False, subsample=0.8)
 
 
 @dataclass(eq=False)
@@ -97,6 +93,7 @@ class Bandit(ModelAgent):
 
     def _parts(self) -> tuple[Blend, Policy]:
         check_number("without_linear", self.without_linear, least=0, most=1)
+        check_number("linear_exploration", self.linear_exploration, least=0)
         model = Blend(
             shared_fields(TreeSettings, self, categories="one_hot"),
             linear=self.linear,
@@ -105,7 +102,7 @@ class Bandit(ModelAgent):
             effects=self.effects,
             kernel=self.kernel,
         )
-        return model, _BonusThompson(self.exploration, self.linear_exploration, self.boost)
+        return model, _BonusThompson(self.exploration, bonus=self.linear_exploration, boost=self.boost)
 
     @property
     def linear_weight(self) -> float:
@@ -115,25 +112,13 @@ class Bandit(ModelAgent):
 
 
 @dataclass(frozen=True, slots=True)
-class _BonusThompson:
+class _BonusThompson(Thompson):
     """Thompson sampling from a blend, with a bonus by leverage."""
 
-    exploration: float
-    bonus: float
-    boost: bool
+    bonus: float = 0.0
+    boost: bool = False
 
-    def __post_init__(self) -> None:
-        check_exploration(self.exploration)
-        check_exploration(self.bonus, "linear_exploration")
-
-    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator) -> Floats:
-        """One draw per candidate, (n,)."""
-        scores: Floats = self.draws(model, rows, t=t, random=random, size=1)[0]
-        return scores
-
-    def draws(
-        self, model: RewardModel, rows: Candidates, *, t: int, random: np.random.Generator, size: int
-    ) -> Floats:
+    def draws(self, model: RewardModel, rows: Candidates, *, t: int, random: Random, size: int) -> Floats:
         """`size` draws per candidate, (size, n)."""
         assert isinstance(model, Blend)
         return model.explore(rows, size, random, scale=self.exploration, bonus=self.bonus, boost=self.boost)

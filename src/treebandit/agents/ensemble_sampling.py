@@ -8,7 +8,6 @@ from treebandit.agents.model_agent import ModelAgent
 from treebandit.models.ensemble import EnsembleModel, EnsembleSettings
 from treebandit.parameters import check_number, shared_fields
 from treebandit.policies import Policy, Thompson
-from treebandit.policies.policy import check_exploration
 
 
 @dataclass(eq=False)
@@ -38,6 +37,6 @@ class EnsembleSampling(ModelAgent):
     def _parts(self) -> tuple[EnsembleModel, Policy]:
         check_number("members", self.members, least=1, most=10_000, whole=True)
         check_number("ridge", self.ridge, least=1e-8)
-        check_exploration(self.exploration)
+        check_number("exploration", self.exploration, least=0)
         model = EnsembleModel(shared_fields(EnsembleSettings, self), int(self._random.integers(2**62)))
         return model, Thompson(1.0)

@@ -20,7 +20,8 @@ from treebandit.policies import Policy
 from treebandit.policies.floor import ScoreDraws
 
 _NO_ARMS = np.zeros(0, np.intp)
-_ONE_ARM = np.zeros(1, np.intp)
+#: The arms of rows without any.
+ONE_ARM = np.zeros(1, np.intp)
 
 
 class ModelAgent(BaseAgent):
@@ -65,19 +66,19 @@ class ModelAgent(BaseAgent):
             return True
         with self._lock:
             self._finish()
-            job, background = model.rebuild, model.settings.background
-            if job is not None and background:
-                job.start(model)
-            elif job is not None:
-                self._unfinished = model.prepared_end()
+            job = model.rebuild
+            if job is None:
+                return True
+            if not model.settings.background:
+                self._unfinished = model.prepared_swap(at_once=True)
                 self._finish()
                 return True
-        if job is not None and not job.join(timeout):
+            job.start(model)
+        if not job.join(timeout):
             return False
         with self._lock:
             self._finish()
-            if job is not None and job.failed:
-                model.drop_failed()
+            model.drop_failed()
         return True
 
     def _finish(self) -> None:
@@ -95,25 +96,19 @@ class ModelAgent(BaseAgent):
 
         contexts, arms: as in `choose`. draws: of the score, whose mean tells how much exploration adds.
         """
-        self._refuse_nested("explain")
         check_number("draws", draws, least=1, whole=True)
-        with self._lock:
-            self._finish()
-            candidates, inputs = self._inputs.enter(contexts, arms)
-            self._estimate(candidates)
-            offer = Offer.of(contexts, arms, candidates, "explained")
 
-            def explain(rows: Candidates) -> Explanation:
-                scores = self.policy.draws(
-                    self.model, rows, t=self.clock, random=self._random, size=int(draws)
-                )
-                return explained(self.model, rows, scores, offer.labels, inputs)
+        def explain(rows: Candidates) -> Explanation:
+            self._estimate(rows)  # says what is missing
+            labels = Offer.of(contexts, arms, rows, "explained").labels
+            scores = self.policy.draws(self.model, rows, t=self.clock, random=self._random, size=int(draws))
+            return explained(self.model, rows, scores, labels, self._inputs)
 
-            return self._decide(candidates, inputs, explain, undone=True)
+        return self._round("explain", contexts, arms, explain, undone=True)
 
     def _arms_of(self, candidates: Candidates) -> Indices:
         """The arms among these rows; one where the features alone tell candidates apart."""
-        return _ONE_ARM if candidates.arms is None else np.unique(candidates.arms)
+        return ONE_ARM if candidates.arms is None else np.unique(candidates.arms)
 
     def _scores(self, candidates: Candidates) -> Floats:
         if self._starting(candidates):

@@ -10,9 +10,8 @@ from typing import ClassVar, Literal
 from treebandit.agents.model_agent import ModelAgent
 from treebandit.models.network import NetworkSettings
 from treebandit.models.neural_model import NeuralModel
-from treebandit.parameters import shared_fields
+from treebandit.parameters import check_number, shared_fields
 from treebandit.policies import UCB, Policy, Thompson
-from treebandit.policies.policy import check_exploration
 
 
 @dataclass(eq=False)
@@ -56,7 +55,7 @@ class _NeuralAgent(ModelAgent):
     def _parts(self) -> tuple[NeuralModel, Policy]:
         self.hidden = tuple(self.hidden)
         settings = shared_fields(NetworkSettings, self)
-        check_exploration(self.exploration)
+        check_number("exploration", self.exploration, least=0)
         model = NeuralModel(settings, int(self._random.integers(2**62)))
         return model, self._policy(math.sqrt(self.exploration))
 

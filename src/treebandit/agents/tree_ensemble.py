@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from treebandit.agents.model_agent import ModelAgent
+from treebandit.agents.model_agent import ONE_ARM, ModelAgent
 from treebandit.agents.random_start import StartRule
 from treebandit.core import Candidates, Indices
 from treebandit.drift import MemoryRule
@@ -71,8 +71,7 @@ class _TreeEnsembleAgent(ModelAgent):
         raise NotImplementedError
 
     def _arms_of(self, candidates: Candidates) -> Indices:
-        rows = Candidates(candidates.contexts, None, candidates.columns)
-        return super()._arms_of(rows if self.arm_encoding == "none" else candidates)
+        return ONE_ARM if self.arm_encoding == "none" else super()._arms_of(candidates)
 
 
 @dataclass(eq=False)

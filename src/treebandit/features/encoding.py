@@ -35,11 +35,10 @@ class OneHot:
         starts = np.cumsum(widths) - widths
         self.width = int(widths.sum())
         self._given = len(columns)
-        self._source = np.repeat(np.arange(len(columns)), widths)
-        self._codes = (np.arange(self.width) - starts[self._source]).astype(np.float32)
-        self._coded = categories[self._source] > 0
-        self.layout: OneHotLayout = self._source, self._codes, self._coded
-        self._any_coded = bool(self._coded.any())
+        source = np.repeat(np.arange(len(columns)), widths)
+        codes = (np.arange(self.width) - starts[source]).astype(np.float32)
+        self.layout: OneHotLayout = source, codes, categories[source] > 0
+        self._any_coded = any(columns.categories)
         ends = zip(starts.tolist(), (starts + widths).tolist(), strict=True)
         self.column_groups: ColumnGroups = tuple(
             group for group, count in zip(ends, columns.categories, strict=True) if count
@@ -48,16 +47,17 @@ class OneHot:
     @property
     def numbers(self) -> NDArray[np.bool_]:
         """(width,), which columns are numbers."""
-        return ~self._coded
+        return ~self.layout[2]
 
     def __call__(self, contexts: Features) -> Features:
         """The (n, width) features of (n, d) contexts."""
         if contexts.ndim != 2 or contexts.shape[1] != self._given:
             raise ShapeError(f"contexts of shape {contexts.shape}; expected (n, {self._given})")
         # mode="raise" would go through a buffer; the indices are known to fit.
-        features: Features = contexts.take(self._source, axis=1, mode="clip")
+        source, codes, coded = self.layout
+        features: Features = contexts.take(source, axis=1, mode="clip")
         if self._any_coded:
-            np.copyto(features, features == self._codes, where=self._coded)
+            np.copyto(features, features == codes, where=coded)
         return features
 
 
@@ -79,18 +79,15 @@ class Encoder:
     ) -> None:
         self.columns = columns
         self._label = arms is not None and arm_encoding in ("auto", "label")
-        one_hot_arms = arms is not None and arm_encoding == "one_hot"
-        self.known = np.unique(arms) if one_hot_arms and arms is not None else None
+        self.known = np.unique(arms) if arms is not None and arm_encoding == "one_hot" else None
         one_hot = categories == "one_hot" and any(columns.categories)
         self._spread = OneHot(columns) if one_hot else None
         self._front = 1 if self._label else 0 if self.known is None else len(self.known)
         self.width = self._front + (self._spread.width if self._spread else len(columns))
         arm_group = () if self.known is None else ((0, self._front),)
         groups = self._spread.column_groups if self._spread else ()
-        self.column_groups: ColumnGroups = (
-            *arm_group,
-            *((self._front + start, self._front + stop) for start, stop in groups),
-        )
+        behind = tuple((self._front + start, self._front + stop) for start, stop in groups)
+        self.column_groups: ColumnGroups = (*arm_group, *behind)
 
     @property
     def sources(self) -> Indices:

@@ -47,17 +47,17 @@ def _add(flat: Flat, row: Mapping[Any, Any], prefix: str, depth: int) -> None:
             raise InputError(f"a column is named {shown(key)}; name columns with strings")
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            _note(flat, name, OBJECT)
+            _put(flat, flat.shapes, name, OBJECT)
             _add(flat, value, f"{name}.", depth + 1)
         elif isinstance(value, list | tuple) or type(value) is np.ndarray:
             _add_list(flat, name, value.tolist() if isinstance(value, np.ndarray) else value, depth)
         else:
-            _put(flat, name, value)
+            _put(flat, flat.values, name, value)
 
 
 def _add_list(flat: Flat, name: str, items: Any, depth: int) -> None:
     if not isinstance(items, list | tuple):  # an array without dimensions
-        _put(flat, name, items)
+        _put(flat, flat.values, name, items)
         return
     texts = [item for item in items if isinstance(item, str)]
     others = [item for item in items if item is not None and not isinstance(item, str)]
@@ -66,25 +66,16 @@ def _add_list(flat: Flat, name: str, items: Any, depth: int) -> None:
             f"the list {name!r} holds text ({shown(texts[0])}) and other values ({shown(others[0])}); "
             "give all of one type"
         )
-    _note(flat, name, TEXTS if texts else VALUES if others else EMPTY)
+    _put(flat, flat.shapes, name, TEXTS if texts else VALUES if others else EMPTY)
     if texts:
         for item in dict.fromkeys(texts):
-            _put(flat, f"{name}={item}", 1.0)
+            _put(flat, flat.values, f"{name}={item}", 1.0)
     elif others:
         _add(flat, dict(enumerate(items)), f"{name}.", depth + 1)
 
 
-def _note(flat: Flat, name: str, shape: str) -> None:
-    if name in flat.shapes or name in flat.values:
-        raise _twice(name)
-    flat.shapes[name] = shape
-
-
-def _put(flat: Flat, name: str, value: Any) -> None:
+def _put(flat: Flat, members: dict[str, Any], name: str, value: Any) -> None:
+    """Put something under a new name into the values or the shapes of a flat row."""
     if name in flat.values or name in flat.shapes:
-        raise _twice(name)
-    flat.values[name] = value
-
-
-def _twice(name: str) -> ShapeError:
-    return ShapeError(f"two keys of a row give the column {name!r}; give each its own name")
+        raise ShapeError(f"two keys of a row give the column {name!r}; give each its own name")
+    members[name] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +24,6 @@ _NO_COLUMN = Column("", closed=True)
 _NOWHERE: tuple[int, None, None] = (-1, None, None)
 #: Columns that rows may bring in all: every learned row keeps a number for each.
 _MOST_COLUMNS = 4096
-
-
-class _Read(NamedTuple):
-    """(n, d) values of rows, and the columns that bring something new, which have to be looked at again."""
-
-    values: Floats
-    news: list[str]
 
 
 class FrameEncoder:
@@ -104,11 +97,11 @@ class FrameEncoder:
         """
         if isinstance(rows, Sequence):
             read = self._read(rows) if all(type(row) is dict for row in rows) else None
-            return self._completed(read, rows, self._shapes) if read else self._encode_dicts(rows)
+            return self._completed(*read, self._shapes) if read else self._encode_dicts(rows)
         if self._columns and (few := frames.few_rows(rows)):
             read = self._read(few)
-            if read and not read.news:  # categories that are new come in the order of their type
-                return read.values, self
+            if read and not read[1]:  # categories that are new come in the order of their type
+                return read[0], self
         data = frames.eager(rows)
         known = self._whole(data)
         return (known, self) if known is not None else self._encode_frame(data)
@@ -133,9 +126,12 @@ class FrameEncoder:
             ) from error
         return cls(columns, new_columns=new_columns, shapes=shapes)
 
-    def _read(self, rows: Sequence[dict[Any, Any]], shapes: Sequence[Mapping[str, str]] = ()) -> _Read | None:
+    def _read(
+        self, rows: Sequence[dict[Any, Any]], shapes: Sequence[Mapping[str, str]] = ()
+    ) -> tuple[Floats, list[GivenColumn]] | None:
         """Flat rows read value by value, at a fraction of the cost; None where columns have to be looked at in all.
 
+        Their (n, d) values, and the columns that bring something new, which have to be looked at again.
         shapes: what the keys of each row held, where rows were nested.
         """
         cells: list[list[float]] = []
@@ -155,9 +151,12 @@ class FrameEncoder:
         if shapes and any("=" in name for name in news):
             return None  # an item that is new is 0 in other rows that have the list
         try:
-            return _Read(np.array(cells, np.float64), list(news)) if cells else None
+            values = np.array(cells, np.float64)
         except OverflowError:  # a whole number beyond all floats
             return None
+        return (
+            (values, [GivenColumn(name, [row.get(name) for row in rows]) for name in news]) if cells else None
+        )
 
     def _read_row(self, row: dict[Any, Any], cells: list[list[float]]) -> list[str] | None:
         """Append the values of one row; the columns that have to be looked at again. None where more has."""
@@ -172,8 +171,8 @@ class FrameEncoder:
                 found[place] = value
             elif codes is not None and kind is family and value in codes:
                 found[place] = codes[value]
-            elif place < 0 and not self._may_be_new(key):
-                return None
+            elif place < 0 and not (self.new_columns and type(key) is str and key not in self._shapes):
+                return None  # a key that cannot become a column
             elif value is not None and (place < 0 or kind is not float or value == value):
                 if not is_plain(kind):
                     return None
@@ -181,26 +180,25 @@ class FrameEncoder:
         cells.append(found)
         return news
 
-    def _may_be_new(self, key: Any) -> bool:
-        """Whether a key that is no column may become one."""
-        return self.new_columns and type(key) is str and key not in self._shapes
-
     def _completed(
-        self, read: _Read, rows: Sequence[dict[Any, Any]], shapes: Mapping[str, str]
+        self, values: Floats, given: Sequence[GivenColumn], shapes: Mapping[str, str]
     ) -> tuple[Floats, FrameEncoder]:
-        """Values and encoder of rows of which only some columns bring something new."""
-        if not read.news:
-            return read.values, self
-        values, columns, more = read.values, list(self._columns), []
-        for name in read.news:
-            given = GivenColumn(name, [row.get(name) for row in rows])
-            if name in self._places:
-                place = self._places[name][0]
-                values[:, place], columns[place] = _encoded(given, columns[place])
-            elif (column := self._first(given)) is not None:
-                encoded, column = _encoded(given, column)
+        """Values and encoder of rows whose (n, d) values are known but for these columns."""
+        if not given and self._columns:
+            return values, self
+        columns, more = list(self._columns), []
+        for one in given:
+            if one.name in self._places:
+                place = self._places[one.name][0]
+                values[:, place], columns[place] = _encoded(one, columns[place])
+            elif (column := self._first(one)) is not None:
+                encoded, column = _encoded(one, column)
                 more.append(encoded)
                 columns.append(column)
+        if not columns:
+            if not self.new_columns:
+                raise ShapeError("the rows have no columns; give at least one, each its own name")
+            more, columns = [np.zeros(len(values))], [_NO_COLUMN]
         return np.column_stack([values, *more]) if more else values, self._after(columns, shapes)
 
     def _whole(self, data: Any) -> Floats | None:
@@ -224,10 +222,10 @@ class FrameEncoder:
             flat_rows = [flat.values for flat in flats]
             read = self._read(flat_rows, [flat.shapes for flat in flats])
             if read:
-                return self._completed(read, flat_rows, self._shapes)
+                return self._completed(*read, self._shapes)
         shapes = shapes_after(self._shapes, self._places, flats)
         given = read_dicts(flats, self._places, shapes, new_columns=self.new_columns)
-        return self._encode(given, len(rows), shapes)
+        return self._completed(np.full((len(rows), len(self._columns)), np.nan), given, shapes)
 
     def _encode_frame(self, data: Any) -> tuple[Floats, FrameEncoder]:
         given = {one.name: one for one in frames.read_frame(data)}
@@ -239,24 +237,7 @@ class FrameEncoder:
             columns = list(given.values())
             if self._columns:
                 columns = [columns[place] for place in order(list(self._places), list(given))]
-        return self._encode(columns, len(data), self._shapes)
-
-    def _encode(
-        self, given: list[GivenColumn], n: int, shapes: Mapping[str, str]
-    ) -> tuple[Floats, FrameEncoder]:
-        """Values and encoder of n rows, their columns in the order of this encoder's and new ones behind them."""
-        values, after = [], []
-        for place, one in enumerate(given):
-            column = self._columns[place] if place < len(self._columns) else self._first(one)
-            if column is not None:
-                encoded, column = _encoded(one, column)
-                values.append(encoded)
-                after.append(column)
-        if not after:
-            if not self.new_columns:
-                raise ShapeError("the rows have no columns; give at least one, each its own name")
-            values, after = [np.zeros(n)], [_NO_COLUMN]
-        return np.column_stack(values), self._after(after, shapes)
+        return self._completed(np.full((len(data), len(self._columns)), np.nan), columns, self._shapes)
 
     def _after(self, columns: list[Column], shapes: Mapping[str, str]) -> FrameEncoder:
         """The encoder with these columns; `self` where they are its own."""

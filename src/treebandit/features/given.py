@@ -38,9 +38,12 @@ class Given:
 
     def rows(self, chosen: Indices) -> Any:
         """The contexts of the chosen rows: one each, or one row that they share."""
-        if self.contexts is None or _length(self.contexts) is None:
-            return self.contexts
-        return _taken(self.contexts, chosen.tolist() if self.shared is None else [self.shared])
+        contexts, rows = self.contexts, chosen.tolist() if self.shared is None else [self.shared]
+        if _length(contexts) is None:
+            return contexts
+        if isinstance(contexts, list):
+            return [contexts[row] for row in rows]
+        return rows_of(contexts, rows) if is_frame(contexts) else contexts[rows]
 
 
 def copy_of(contexts: Any) -> Any:
@@ -88,12 +91,6 @@ def repeated(part: Any, size: int) -> Any:
         return table if len(table) == size else np.repeat(table, size, axis=0)
     rows: list[Any] = [part] if isinstance(part, dict) else part if isinstance(part, list) else as_dicts(part)
     return rows if len(rows) == size else rows * size
-
-
-def _taken(contexts: Any, rows: list[int]) -> Any:
-    if isinstance(contexts, list):
-        return [contexts[row] for row in rows]
-    return rows_of(contexts, rows) if is_frame(contexts) else contexts[rows]
 
 
 def _dict_copy(row: Mapping[Any, Any]) -> dict[Any, Any]:

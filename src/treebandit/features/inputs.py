@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +31,6 @@ _TO_GIVE = {
     "named columns": "named columns; give a frame or dicts, so that no column is taken for another",
     "no contexts": "no contexts; give None",
 }
-
-
-class _Rows(NamedTuple):
-    """Rows as features, and what the Inputs that learn them remember."""
-
-    features: Features
-    columns: Columns
-    form: Form
-    encoder: FrameEncoder | None
-    units: ColumnUnits
 
 
 class Inputs:
@@ -85,23 +75,16 @@ class Inputs:
         if isinstance(contexts, Candidates):
             candidates, labels, complete = self._checked(contexts, arms), self.labels, contexts.arms is None
         else:
-            try:
-                codes, labels = self._codes(arms)
-                rows = self._rows(contexts, codes)
-            except (TreebanditError, MemoryError):
-                raise
-            except Exception as error:
-                raise _unreadable(error, contexts=contexts, arms=arms) from error
-            candidates, complete = Candidates(rows.features, codes, rows.columns), True
+            candidates, after = self._entered(contexts, arms)
+            labels, complete = after["labels"], True
         if not len(candidates):
             raise ShapeError("no candidates; give at least one row")
         complete = complete and self.labels_complete
         if self.decided and labels is self.labels and complete == self.labels_complete:
             return candidates, self
-        after = copy(self)
-        after.with_arms, after.decided = candidates.arms is not None, True
-        after.labels, after.labels_complete = labels, complete
-        return candidates, after
+        with_arms = candidates.arms is not None
+        after = {"with_arms": with_arms, "decided": True, "labels": labels, "labels_complete": complete}
+        return candidates, self._with(after)
 
     def enter_many(self, contexts: Any, arms: Any) -> tuple[list[Candidates], Inputs]:
         """For each row the candidates of one decision, the row with each of the arms; and the Inputs after them."""
@@ -118,17 +101,15 @@ class Inputs:
             given = _many_rows(contexts)
             if not len(given):
                 return [], self
-            rows = self._rows(given, None)
+            rows, after = self._rows(given, None)
         except (TreebanditError, MemoryError):
             raise
         except Exception as error:
             raise _unreadable(error, contexts=contexts, arms=arms) from error
         if not len(codes):
             raise ShapeError("no arms; give at least one")
-        after = copy(self)
-        after.with_arms, after.decided, after.labels = True, True, labels
-        each = [np.repeat(row[None], len(codes), axis=0) for row in rows.features]
-        return [Candidates(features, codes, rows.columns) for features in each], after
+        each = [Candidates(np.repeat(row[None], len(codes), axis=0), codes, after["columns"]) for row in rows]
+        return each, self._with({"with_arms": True, "decided": True, "labels": labels})
 
     def enter_to_learn(
         self, contexts: Any, rewards: Any, arms: Any = None, *, new_arms: bool = False
@@ -138,47 +119,47 @@ class Inputs:
         new_arms: after a decision too, take labels that were neither offered nor learned before.
         """
         if isinstance(contexts, Candidates):
-            chosen, values = self._checked(contexts, arms, learning=True), self._rewards(rewards)
-            after = self._after(chosen.columns, chosen.arms)
-            new_arms = chosen.arms is not None and self.labels_complete
-            if self.units is None or len(self.units) < len(chosen.columns) or new_arms:
-                after = copy(after)
-                after.labels_complete = self.labels_complete and not new_arms
-                if self.units is None or len(self.units) < len(chosen.columns):
-                    after.units = ColumnUnits.plain(chosen.columns)
+            chosen = self._checked(contexts, arms, learning=True)
+            after: dict[str, Any] = {"columns": chosen.columns, "with_arms": chosen.arms is not None}
+            after["labels_complete"] = self.labels_complete and chosen.arms is None
+            if self.units is None or len(self.units) < len(chosen.columns):
+                after["units"] = ColumnUnits.plain(chosen.columns)
         else:
-            chosen, after = self._entered(contexts, arms, new_arms)
-            values = self._rewards(rewards)
+            chosen, after = self._entered(contexts, arms, learning=True, new_arms=new_arms)
+        values = self._rewards(rewards)
         if len(chosen) != len(values):
             raise ShapeError(f"{len(values)} rewards for {len(chosen)} chosen rows; send one reward per row")
-        return chosen, values, after if len(values) else self
+        return chosen, values, self._with(after) if len(values) else self
 
-    def _entered(self, contexts: Any, arms: Any, new_arms: bool) -> tuple[Candidates, Inputs]:
+    def _with(self, members: dict[str, Any]) -> Inputs:
+        """These Inputs with other members; `self` where all of them are the same."""
+        for name in members:
+            if getattr(self, name) is not members[name]:
+                break
+        else:
+            return self
+        after = copy(self)
+        for name, value in members.items():
+            setattr(after, name, value)
+        return after
+
+    def _entered(
+        self, contexts: Any, arms: Any, *, learning: bool = False, new_arms: bool = False
+    ) -> tuple[Candidates, dict[str, Any]]:
+        """Rows that are no Candidates yet, and the members of the Inputs that have learned them."""
         try:
-            codes, labels = self._codes(arms, learning=True)
-            if self.decided and self.labels_complete and labels is not self.labels and not new_arms:
-                raise _never_offered(labels, self.labels)
-            rows = self._rows(contexts, codes, learning=True)
+            codes, labels = self._codes(arms, learning=learning, new_arms=new_arms)
+            features, after = self._rows(contexts, codes, learning=learning)
         except (TreebanditError, MemoryError):
             raise
         except Exception as error:
             raise _unreadable(error, contexts=contexts, arms=arms) from error
-        chosen = Candidates(rows.features, codes, rows.columns)
-        after = self._after(rows.columns, codes)
-        if labels is not self.labels or rows[2:] != (self.form, self.encoder, self.units):
-            after = copy(after)
-            after.labels = labels
-            after.form, after.encoder, after.units = rows[2:]
-        return chosen, after
+        after["labels"], after["with_arms"] = labels, codes is not None
+        return Candidates(features, codes, after["columns"]), after
 
-    def _after(self, columns: Columns, arms: Indices | None) -> Inputs:
-        if columns is self.columns and self.with_arms is not None:
-            return self
-        after = copy(self)
-        after.columns, after.with_arms = columns, arms is not None
-        return after
-
-    def _codes(self, arms: Any, *, learning: bool = False) -> tuple[Indices | None, ArmLabels]:
+    def _codes(
+        self, arms: Any, *, learning: bool = False, new_arms: bool = False
+    ) -> tuple[Indices | None, ArmLabels]:
         """Codes of the labels, and all labels; None where rows have no arms."""
         if self.with_arms is not None and self.with_arms != (arms is not None):
             raise _arms_expected(self.with_arms)
@@ -187,10 +168,19 @@ class Inputs:
         codes, labels = self.labels.encode(arms, scalar=learning)
         if labels.named and not self.labels and self.with_arms:
             raise ArmsError("arms have names, but this agent was given Candidates with numbers; use those")
+        known = self.labels is labels or not (learning and self.decided and self.labels_complete)
+        if not known and not new_arms:
+            label = next(label for label in labels.state() if label not in self.labels)
+            raise ArmsError(
+                f"arm {shown(label)} was neither offered nor learned before; give the label of the arm that was "
+                "played, not the row number that `choose` returns, or new_arms=True for an arm that is new"
+            )
         return codes, labels
 
-    def _rows(self, contexts: Any, codes: Indices | None, *, learning: bool = False) -> _Rows:
-        """Rows as 32-bit features; one row serves all arms."""
+    def _rows(
+        self, contexts: Any, codes: Indices | None, *, learning: bool = False
+    ) -> tuple[Features, dict[str, Any]]:
+        """Rows as 32-bit features, one row for all arms; and the members of the Inputs that have learned them."""
         form, values, encoder, columns = self._read(contexts, codes)
         if values.ndim == 1 and not learning and codes is None and values.size:
             raise ShapeError(
@@ -219,7 +209,7 @@ class Inputs:
         features = units.completed(values).narrow(values, columns, rows=shared)
         if learning:
             units = units.learned(values, columns)
-        return _Rows(features, columns, form, encoder, units)
+        return features, {"columns": columns, "form": form, "encoder": encoder, "units": units}
 
     def _read(
         self, contexts: Any, codes: Indices | None
@@ -366,14 +356,6 @@ def _arms_expected(with_arms: bool) -> ArmsError:
         "this agent has been given rows with arms; give `arms`, one label per row"
         if with_arms
         else "this agent has been given rows without arms; leave `arms` out, or start a new agent with them"
-    )
-
-
-def _never_offered(labels: ArmLabels, known: ArmLabels) -> ArmsError:
-    label = next(label for label in labels.state() if label not in known)
-    return ArmsError(
-        f"arm {shown(label)} was neither offered nor learned before; give the label of the arm that was played, not "
-        "the row number that `choose` returns, or new_arms=True for an arm that is new"
     )
 
 

@@ -10,7 +10,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Estimate, Floats, Indices, Random
 from treebandit.errors import ArmsError, NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
-from treebandit.models.model import Commit
+from treebandit.models.model import CopiedModel
 
 
 class ArmStatistics(NamedTuple):
@@ -22,7 +22,7 @@ class ArmStatistics(NamedTuple):
     plays: float
 
 
-class ArmMeans:
+class ArmMeans(CopiedModel):
     """Running mean and variance per arm.
 
     unit_range: `statistics` tells rewards as shares of the range seen so far, 0 for the least and 1 for the greatest.
@@ -39,26 +39,20 @@ class ArmMeans:
         """Whether any row was learned."""
         return len(self._arms) > 1
 
-    def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
-    ) -> Commit:
-        """Rows to learn, one after the other."""
-        index = ArmIndex(self._arms.labels)
-        arm_rows = index.register(_arms(rows))
-        more = (0, len(index) - len(self._counts))
+    def _learn(self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool) -> None:
+        """Take in rows, one after the other."""
+        self._arms = ArmIndex(self._arms.labels)
+        arm_rows = self._arms.register(_arms(rows))
+        more = (0, len(self._arms) - len(self._counts))
         counts, means, squares = (np.pad(each, more) for each in (self._counts, self._means, self._squares))
         for arm_row, reward in zip(arm_rows, rewards, strict=True):
             counts[arm_row] += 1.0
             error = reward - means[arm_row]
             means[arm_row] += error / counts[arm_row]
             squares[arm_row] += error * (reward - means[arm_row])
-        least, greatest = min(self._least, rewards.min()), max(self._greatest, rewards.max())
-
-        def commit() -> None:
-            self._arms, self._counts, self._means, self._squares = index, counts, means, squares
-            self._least, self._greatest = float(least), float(greatest)
-
-        return commit
+        self._counts, self._means, self._squares = counts, means, squares
+        self._least = min(self._least, float(rewards.min()))
+        self._greatest = max(self._greatest, float(rewards.max()))
 
     def statistics(self, rows: Candidates) -> ArmStatistics:
         """What was seen of each row's arm."""

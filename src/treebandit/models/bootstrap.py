@@ -15,7 +15,7 @@ from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.encoding import CategoryEncoding, Encoder
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import HistoryModel
-from treebandit.models.model import Commit, arms_of, copy_of
+from treebandit.models.model import arms_of, copy_of
 from treebandit.parameters import check_number
 from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, RankedRows
 from treebandit.trees.forest import Forest, TreeLearner
@@ -91,23 +91,17 @@ class BootstrapModel(HistoryModel):
         """Whether any row was learned."""
         return bool(self.arms)
 
-    def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
-    ) -> Commit:
-        """Rows to learn: each joins its arm's, and replicates are fitted anew where it is time."""
-        after = copy(self)
-        after.history = self.history.appended(rows, rewards)
-        after._add(rows, rewards)
-        drawn = random
-        if started and self.settings.mode == "replicates":
-            drawn = copy_of(random)
-            after._renew_replicates(drawn)
-
-        def commit() -> None:
-            vars(self).update(vars(after))
-            random.bit_generator.state = drawn.bit_generator.state
-
-        return commit
+    def _learn(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool
+    ) -> Random | None:
+        """Each row joins its arm's, and replicates are fitted anew where it is time."""
+        self.history = self.history.appended(rows, rewards)
+        self._add(rows, rewards)
+        if not started or self.settings.mode == "exact":
+            return None
+        drawn = copy_of(random)
+        self._renew_replicates(drawn)
+        return drawn
 
     def _add(self, rows: Candidates, rewards: Floats) -> None:
         """Give each row to its arm; all rows anew where columns have gained categories or rewards a new scale.

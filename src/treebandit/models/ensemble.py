@@ -13,8 +13,8 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ran
 from treebandit.errors import InputError, NotFittedError, SavedFileError
 from treebandit.features.encoding import OneHot
 from treebandit.features.scaling import Standardiser
-from treebandit.models.history import History, HistoryModel
-from treebandit.models.model import Commit, arms_of
+from treebandit.models.history import HistoryModel
+from treebandit.models.model import arms_of
 
 #: Standardised numbers are cut off here, so that one outlier does not outweigh all other rows.
 _BOUND = 10.0
@@ -69,45 +69,38 @@ class EnsembleModel(HistoryModel):
         """Whether any row was learned."""
         return self._columns is not None
 
-    def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
-    ) -> Commit:
-        """Rows to learn: rank-one updates of their arms, or all sums anew where it is time."""
-        history, level = self.history.appended(rows, rewards), self._schedule.level(t + 1)
+    def _learn(self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool) -> None:
+        """Rank-one updates of the rows' arms, or all sums anew where it is time."""
+        known, level = len(self.history), self._schedule.level(t + 1)
+        self.history, self._arms = self.history.appended(rows, rewards), dict(self._arms)
         if rows.columns != self._columns or level > self._level or not self.scale.fits(rewards):
-            return self._rebuilt(history, rows.columns, level)
+            self._columns, self._level = rows.columns, level
+            self._rebuild(rows.columns)
+            return
         z, targets = self.encoded(rows.contexts, rows.columns), self.scale.standardised(rewards)
-        noise = self.noise(len(self.history), len(rows))
-        arms = dict(self._arms)
+        noise = self.noise(known, len(rows))
         for place, label in enumerate(arms_of(rows).tolist()):
-            arms[label] = self._updated(arms.get(label), label, z[place], targets[place] + noise[place])
+            self._arms[label] = self._updated(label, z[place], targets[place] + noise[place])
 
-        def commit() -> None:
-            self.history, self._arms = history, arms
-
-        return commit
-
-    def _rebuilt(self, history: History, columns: Columns, level: int) -> Commit:
+    def _rebuild(self, columns: Columns) -> None:
         """All sums from all rows, numbers and rewards standardised by what is known now."""
-        began, after = time.perf_counter(), EnsembleModel(self.settings, self._seed)
-        after.history, after._columns, after._level = history, columns, level
-        one_hot = OneHot(columns)
-        after._rows = Standardiser.fresh(one_hot.numbers).seen(one_hot(history.contexts))
-        after.scale = self._scale_of(history)
-        z = after.encoded(history.contexts, columns)
-        targets = after.scale.standardised(history.rewards)[:, None] + self.noise(0, len(history))
+        began, history, one_hot = time.perf_counter(), self.history, OneHot(columns)
+        self._rows = Standardiser.fresh(one_hot.numbers).seen(one_hot(history.contexts))
+        self.scale = self._scale_of(history)
+        z = self.encoded(history.contexts, columns)
+        targets = self.scale.standardised(history.rewards)[:, None] + self.noise(0, len(history))
         labels = arms_of(history.rows(columns))
         for label in np.unique(labels).tolist():
             own = labels == label
             inverse = np.linalg.inv(self.settings.ridge * np.eye(z.shape[1]) + z[own].T @ z[own])
             moments = self.prior(label, z.shape[1]) + z[own].T @ targets[own]
-            after._arms[label] = _Arm(inverse, moments, int(own.sum()))
-        _check_size(len(after._arms), z.shape[1])
-        after.rebuild_seconds = self.rebuild_seconds + time.perf_counter() - began
-        return lambda: vars(self).update(vars(after))
+            self._arms[label] = _Arm(inverse, moments, int(own.sum()))
+        _check_size(len(self._arms), z.shape[1])
+        self.rebuild_seconds += time.perf_counter() - began
 
-    def _updated(self, arm: _Arm | None, label: int, z: Floats, targets: Floats) -> _Arm:
+    def _updated(self, label: int, z: Floats, targets: Floats) -> _Arm:
         """The arm after one row (Sherman and Morrison), of which every member sees a reward of its own."""
+        arm = self._arms.get(label)
         if arm is None:
             _check_size(len(self._arms) + 1, len(z))
             arm = _Arm(np.eye(len(z)) / self.settings.ridge, self.prior(label, len(z)), 0)

@@ -12,6 +12,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import SavedFileError
 from treebandit.features.reward_scale import RewardScale
+from treebandit.models.model import CopiedModel
 from treebandit.models.schedule import Schedule
 
 _FIRST_CAPACITY = 64
@@ -19,7 +20,7 @@ _GROWTH = 1.125
 _NO_REWARDS = np.empty(0)
 
 
-class HistoryModel:
+class HistoryModel(CopiedModel):
     """What models have in common that keep the rows they have learned and are rebuilt from them.
 
     rebuild: when, as `Schedule.parse` reads it. standardise: whether they are fitted to standardised rewards.
@@ -131,8 +132,8 @@ class History:
         if contexts is None:
             contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)
             arms = None if chosen.arms is None else np.empty(0, np.int32)
-        if (width := chosen.contexts.shape[1]) > contexts.shape[1]:
-            contexts = _widened(contexts, width, start)
+        if (more := chosen.contexts.shape[1] - contexts.shape[1]) > 0:
+            contexts = np.pad(contexts, ((0, 0), (0, more)), constant_values=np.nan)
         if stop > len(kept):
             capacity = max(_FIRST_CAPACITY, stop, int(_GROWTH * len(kept)))
             contexts, kept = _grown(contexts, capacity, start), _grown(kept, capacity, start)
@@ -217,12 +218,6 @@ class History:
         history._rewards = schema.array(state, "rewards", np.float64, (n,))
         history._contexts, history._length = contexts, n
         return history
-
-
-def _widened(contexts: Features, width: int, used: int) -> Features:
-    wide = np.full((len(contexts), width), np.nan, np.float32)
-    wide[:used, : contexts.shape[1]] = contexts[:used]
-    return wide
 
 
 def _grown(array: NDArray[Any], capacity: int, used: int) -> NDArray[Any]:

@@ -43,6 +43,34 @@ class RewardModel(Protocol):
         """Take up what `state` gave; a SavedFileError where it cannot be right."""
 
 
+class CopiedModel:
+    """What models have in common whose members are replaced, never changed in place: a copy learns, and is taken over.
+
+    A subclass writes `_learn`.
+    """
+
+    def prepared(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
+    ) -> Commit:
+        """Rows to learn; the commit takes over the members of a copy that has learned them."""
+        after = object.__new__(type(self))
+        vars(after).update(vars(self))
+        drawn = after._learn(rows, rewards, t=t, random=random, started=started)
+
+        def commit() -> None:
+            vars(self).update(vars(after))
+            if drawn is not None:
+                random.bit_generator.state = drawn.bit_generator.state
+
+        return commit
+
+    def _learn(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool
+    ) -> Random | None:
+        """Learn rows, as in `prepared`; returns the copy of `random` that was drawn from, if any."""
+        raise NotImplementedError
+
+
 def arms_of(rows: Candidates) -> Indices:
     """The arm of each row; one model, that of arm 0, serves all rows that have none."""
     return np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms

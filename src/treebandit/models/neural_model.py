@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot, RowForm, plain_rows
-from treebandit.features.reward_scale import RewardScale
 from treebandit.features.scaling import Standardiser
-from treebandit.models.history import History, HistoryModel
-from treebandit.models.model import Commit
+from treebandit.models.history import HistoryModel
 from treebandit.models.network import (
     GradientNetwork,
     NetworkSettings,
@@ -52,65 +51,57 @@ class NeuralModel(HistoryModel):
         """Whether there is a network yet."""
         return self.network is not None
 
-    def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
-    ) -> Commit:
-        """Rows to learn: their gradients join U, and a copy of the network is trained where it is time."""
-        history = self.history.appended(rows, rewards)
+    def _learn(self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool) -> None:
+        """The rows' gradients join U, and the network is trained where it is time."""
+        self.history = history = self.history.appended(rows, rewards)
         disjoint = rows.arms is not None and self.settings.arm_encoding == "disjoint"
-        arms = ArmIndex(self._arms.labels)
-        arm_rows = arms.register(rows.arms) if disjoint and rows.arms is not None else None
-        generator = load_torch().Generator()
-        generator.set_state(self._generator.get_state())
-        level, seconds = self._schedule.level(t + 1), self.rebuild_seconds
-        row_scale, scale, columns = self.row_scale, self.scale, rows.columns
+        self._arms, drawn = ArmIndex(self._arms.labels), self._generator.get_state()
+        if disjoint and rows.arms is not None:
+            self._arms.register(rows.arms)
+        self._generator = load_torch().Generator()
+        self._generator.set_state(drawn)
+        level, columns, row_scale = self._schedule.level(t + 1), rows.columns, self.row_scale
         if row_scale is not None and level <= self._level and len(columns) > len(row_scale.columns):
             # New columns wait for the next training, in a new network.
             width = len(row_scale.columns)
             columns = Columns(columns.categories[:width], columns.names[:width])
         grown = row_scale is None or len(history) >= _RESCALE_GROWTH * row_scale.rows
-        if row_scale is None or grown or row_scale.columns != columns or not scale.fits(rewards):
-            row_scale, scale = self._scales(history, columns)
+        if row_scale is None or grown or row_scale.columns != columns or not self.scale.fits(rewards):
+            row_scale = self._rescale(columns)
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
-                blocks = len(arms) if disjoint else None
-                network = GradientNetwork(row_scale.width, self.settings, blocks=blocks, generator=generator)
-                network.see(row_scale(history.contexts), self._arm_rows(arms, history.rows(columns).arms))
+                self.network = self._new_network(row_scale.width, disjoint)
+                self.network.see(row_scale(history.contexts), self._arm_rows(history.arms))
             else:
-                network = self.network.copy(generator)
-                network.grow(len(arms) if disjoint else 1)
-                network.see(row_scale(rows.contexts), arm_rows)
-            if level > self._level or not network.steps:
-                started_at = time.perf_counter()
-                row_scale, scale = self._scales(history, columns)
-                known = self._arm_rows(arms, history.rows(columns).arms)
-                targets = scale.standardised(history.rewards).astype(np.float32)
-                network.train(row_scale(history.contexts), known, targets)
-                seconds += time.perf_counter() - started_at
-            else:
-                level = self._level
+                self.network = self.network.copy(self._generator)
+                self.network.grow(len(self._arms) if disjoint else 1)
+                self.network.see(row_scale(rows.contexts), self._arm_rows(rows.arms))
+            if level > self._level or not self.network.steps:
+                began, self._level = time.perf_counter(), level
+                row_scale = self._rescale(columns)
+                targets = self.scale.standardised(history.rewards).astype(np.float32)
+                self.network.train(row_scale(history.contexts), self._arm_rows(history.arms), targets)
+                self.rebuild_seconds += time.perf_counter() - began
 
-        def commit() -> None:
-            self.history, self.row_scale, self.scale, self._arms = history, row_scale, scale, arms
-            self.network, self._level, self.rebuild_seconds = network, level, seconds
-            self._generator = generator
+    def _rescale(self, columns: Columns) -> _RowScale:
+        """Scale rows and rewards by those learned so far."""
+        self.scale = self._scale_of(self.history)
+        self.row_scale = _RowScale.of(columns, self.history.contexts, self.settings.features)
+        return self.row_scale
 
-        return commit
+    def _new_network(self, width: int, disjoint: bool) -> GradientNetwork:
+        blocks = len(self._arms) if disjoint else None
+        return GradientNetwork(width, self.settings, blocks=blocks, generator=self._generator)
 
-    def _scales(self, history: History, columns: Columns) -> tuple[_RowScale, RewardScale]:
-        return _RowScale.of(columns, history.contexts, self.settings.features), self._scale_of(history)
-
-    def _arm_rows(self, index: ArmIndex, arms: Indices | None) -> Indices | None:
-        return None if arms is None or self.settings.arm_encoding == "none" else index.find(arms)
+    def _arm_rows(self, arms: NDArray[Any] | None) -> Indices | None:
+        return None if arms is None or self.settings.arm_encoding == "none" else self._arms.find(arms)
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Output of the network for each row, its variance, and the rows of its arm."""
         if self.network is None or self.row_scale is None:
             raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
         with one_thread():
-            mean, squares = self.network.predict(
-                self.row_scale(rows.contexts), self._arm_rows(self._arms, rows.arms)
-            )
+            mean, squares = self.network.predict(self.row_scale(rows.contexts), self._arm_rows(rows.arms))
         count = np.full(len(rows), float(len(self.history)))
         if self.history.with_arms and rows.arms is not None and self.settings.arm_encoding == "disjoint":
             labels, place = np.unique(rows.arms, return_inverse=True)
@@ -151,7 +142,7 @@ class NeuralModel(HistoryModel):
             width, settings = self.row_scale.width, self.settings
             length = count_parameters((width, *settings.hidden, 1), blocks or 1)
             schema.array(network, "vectors", np.float32, (4, length))
-            self.network = GradientNetwork(width, settings, blocks=blocks, generator=self._generator)
+            self.network = self._new_network(width, disjoint)
             self.network.restore(network)
         length = len(self._generator.get_state())
         restore_generator(self._generator, schema.array(state, "generator", np.uint8, (length,)))

@@ -14,7 +14,7 @@ from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.encoding import CategoryEncoding, Encoder
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import HistoryModel
-from treebandit.models.model import Commit, arms_of, copy_of
+from treebandit.models.model import arms_of, copy_of
 from treebandit.trees.bart import MIN_SAMPLES_LEAF, PosteriorSettings, predictions, sample_posterior
 from treebandit.trees.forest import Forest
 
@@ -46,13 +46,13 @@ class PosteriorForestModel(HistoryModel):
         """Whether any arm has draws yet."""
         return bool(self._arms)
 
-    def prepared(
-        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool = True
-    ) -> Commit:
-        """Rows to learn; the posterior of an arm is sampled anew where it is time, by the number of its own rows."""
-        history = self.history.appended(rows, rewards)
+    def _learn(
+        self, rows: Candidates, rewards: Floats, *, t: int, random: Random, started: bool
+    ) -> Random | None:
+        """The posterior of an arm is sampled anew where it is time, by the number of its own rows."""
+        self.history = history = self.history.appended(rows, rewards)
         if not started:
-            return lambda: setattr(self, "history", history)
+            return None
         began, drawn, arms = time.perf_counter(), copy_of(random), dict(self._arms)
         known = history.rows(rows.columns)
         labels = arms_of(known)
@@ -62,14 +62,10 @@ class PosteriorForestModel(HistoryModel):
             current = arm is not None and level <= arm.level and arm.scale.fits(rewards)
             if len(own) > 2 * MIN_SAMPLES_LEAF and not current:
                 arms[label] = self._sampled(known, history.rewards, own, level, int(drawn.integers(2**31)))
-        scale = self.scale if arms == self._arms else RewardScale.of(history.rewards)
-        seconds = self.rebuild_seconds + time.perf_counter() - began
-
-        def commit() -> None:
-            self.history, self.scale, self._arms, self.rebuild_seconds = history, scale, arms, seconds
-            random.bit_generator.state = drawn.bit_generator.state
-
-        return commit
+        if arms != self._arms:
+            self._arms, self.scale = arms, RewardScale.of(history.rewards)
+        self.rebuild_seconds += time.perf_counter() - began
+        return drawn
 
     def _sampled(self, rows: Candidates, rewards: Floats, own: Any, level: int, seed: int) -> _Arm:
         """The posterior of the arm whose rows are `own`."""

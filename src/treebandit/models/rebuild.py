@@ -7,19 +7,21 @@ import threading
 import time
 from collections.abc import Generator
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Columns, Features, Floats, Random
-from treebandit.errors import SavedFileError, TreebanditError
+from treebandit.core import Columns, Features
+from treebandit.errors import SavedFileError
 from treebandit.features.encoding import Encoder
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
-from treebandit.models.model import Commit
 from treebandit.trees.leaf_statistics import LeafStatistics
+
+if TYPE_CHECKING:
+    from treebandit.models.tree_model import TreeModel
 
 #: Rows that a fit takes in at once when it catches up, and how few a thread leaves to the call that takes the fit over.
 _CHUNK, _FEW = 256, 16
@@ -35,18 +37,6 @@ class Fit(NamedTuple):
 
 #: Yields the share that is done, below 1.
 Steps = Generator[float, None, Fit]
-
-
-class Rebuilt(Protocol):
-    """A model that is rebuilt in steps."""
-
-    history: History
-
-    def fit_steps(self, history: History, columns: Columns, random: Random) -> Steps:
-        """Fit all rows of a history; changes nothing of the model."""
-
-    def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
-        """Rows that a fit has not seen; unless they are weighed, the model's other members stay as they are."""
 
 
 class Rebuild:
@@ -72,7 +62,8 @@ class Rebuild:
         self._stopped = threading.Event()
         #: Whether a thread has finished it.
         self.ready = False
-        self._error: BaseException | None = None
+        #: What has ended the thread.
+        self.error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         own = ("history", "columns", "level", "_seed")
@@ -82,26 +73,22 @@ class Rebuild:
         vars(self).update(members)
         self._forget()
 
-    def advance(self, model: Rebuilt, share: float) -> None:
+    def advance(self, model: TreeModel, share: float) -> None:
         """Go on until a share of the work is done; an exception on the way means to start anew."""
         began = time.perf_counter()
         try:
+            if self._steps is None:
+                self._steps = model.fit_steps(self.history, self.columns, np.random.default_rng(self._seed))
             while self.fit is None and self._done < share and not self._stopped.is_set():
-                self._step(model)
+                self._done = next(self._steps)
+        except StopIteration as end:
+            self.fit = end.value
         except BaseException:
             self._forget()
             raise
         self.seconds += time.perf_counter() - began
 
-    def _step(self, model: Rebuilt) -> None:
-        if self._steps is None:
-            self._steps = model.fit_steps(self.history, self.columns, np.random.default_rng(self._seed))
-        try:
-            self._done = next(self._steps)
-        except StopIteration as end:
-            self.fit, self._steps = end.value, None
-
-    def catch_up(self, model: Rebuilt, few: int = 0) -> Fit:
+    def catch_up(self, model: TreeModel, few: int = 0) -> Fit:
         """The fit, once it has taken in the rows that the model has learned meanwhile, but for a few."""
         assert self.fit is not None
         try:
@@ -117,21 +104,9 @@ class Rebuild:
             raise
         return self.fit
 
-    @property
-    def failed(self) -> bool:
-        """Whether an exception has ended the thread."""
-        return self._error is not None
-
-    def tell(self) -> None:
-        """Raise what ended the thread."""
-        raise TreebanditError(
-            f"a rebuild in the background failed ({type(self._error).__name__}: {self._error}); nothing was learned by "
-            "this call, decisions go on with the trees of before, and the next `learn` starts a rebuild anew"
-        ) from self._error
-
-    def start(self, model: Rebuilt) -> None:
+    def start(self, model: TreeModel) -> None:
         """Go on with it on a thread, unless that is done or under way; one that a fork left behind starts anew."""
-        if self.ready or self._error or (self._thread is not None and self._thread.is_alive()):
+        if self.ready or self.error or (self._thread is not None and self._thread.is_alive()):
             return
         self._forget()
         self._thread = threading.Thread(
@@ -142,15 +117,15 @@ class Rebuild:
         try:
             self._thread.start()
         except RuntimeError as error:  # no more threads
-            self._error = error
+            self.error = error
 
-    def _run(self, model: Rebuilt) -> None:
+    def _run(self, model: TreeModel) -> None:
         try:
             self.advance(model, 1.0)
             if self.fit is not None:
                 self.catch_up(model, _FEW)
         except BaseException as error:
-            self._error = error
+            self.error = error
         else:
             self.ready = not self._stopped.is_set()
         finally:
@@ -179,24 +154,21 @@ class Rebuild:
         rows, seed = schema.whole(state, "rows", least=2), schema.whole(state, "seed", most=2**63 - 1)
         if rows > len(history) or not history.whole:
             raise SavedFileError("a rebuild is saved that needs more rows than there are")
-        if len(newest) != history.contexts.shape[1]:
+        fits = len(columns) <= len(newest) == history.contexts.shape[1]
+        codes = ((columns, rows), (newest, len(history)))
+        if not fits or not all(_are_codes(history.contexts[:n], kinds) for kinds, n in codes):
             raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
-        for kinds, n in ((columns, rows), (newest, len(history))):
-            _check_codes(kinds, history.contexts[:n])
         history.columns = newest
         return cls(history.first(rows), columns, level=schema.whole(state, "level"), seed=seed)
 
 
-def _check_codes(columns: Columns, contexts: Features) -> None:
-    """Raise where rows do not have these columns, or codes that these have no category for."""
-    if len(columns) <= contexts.shape[1]:
-        for count, column in zip(columns.categories, contexts.T, strict=False):
-            codes = column[~np.isnan(column)] if count else column[:0]
-            if ((codes < 0) | (codes >= count) | (codes % 1 != 0)).any():
-                break
-        else:
-            return
-    raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
+def _are_codes(contexts: Features, columns: Columns) -> bool:
+    """Whether the columns of categories hold codes of these, or nothing."""
+    for count, column in zip(columns.categories, contexts.T, strict=False):
+        codes = column[~np.isnan(column)] if count else column[:0]
+        if ((codes < 0) | (codes >= count) | (codes % 1 != 0)).any():
+            return False
+    return True
 
 
 #: Those that a thread works on.

@@ -11,7 +11,7 @@ import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
-from treebandit.errors import NotFittedError, SavedFileError
+from treebandit.errors import NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.encoding import Encoder
 from treebandit.models.attribution import Attribution, of_features
 from treebandit.models.history import History, HistoryModel
@@ -81,8 +81,13 @@ class TreeModel(HistoryModel):
                 return self._rebuilt(before, memory, rows, t, random)
             drawn = copy_of(random)
             job = Rebuild(history, rows.columns, level=level, seed=int(drawn.integers(2**63)))
-        elif job is not None and self._go_on(job, t - dropped):
-            return self._swapped(job, history, memory, rows, rewards)
+        elif job is not None and self.settings.background:
+            self.drop_failed()  # one that has finished is taken over by `prepared_swap`
+        elif job is not None:
+            share = self._share(t - dropped, job.level)
+            job.advance(self, share)
+            if share >= 1.0:
+                return self._swapped(job, history, memory, rows, rewards)
         update = self.prepared_update(Fit(self.scale, self.encoder, self.leaves), rows, rewards)
 
         def commit() -> None:
@@ -128,33 +133,26 @@ class TreeModel(HistoryModel):
         first, lasting = self._schedule.rounds(level)
         return (t + 2 - first) / (1 + lasting // _SPREAD)
 
-    def _go_on(self, job: Rebuild, t: int) -> bool:
-        """Do what is due of a rebuild; whether it is done. One on a thread is taken over by `prepared_swap`."""
-        if self.settings.background:
-            self.drop_failed()
-            return False
-        share = self._share(t, job.level)
-        job.advance(self, share)
-        return share >= 1.0
-
     def drop_failed(self) -> None:
         """Raise what ended a rebuild on a thread; it is given up."""
-        if self.rebuild is not None and self.rebuild.failed:
-            job, self.rebuild = self.rebuild, None
-            job.tell()
+        if self.rebuild is not None and (error := self.rebuild.error) is not None:
+            self.rebuild = None
+            raise TreebanditError(
+                f"a rebuild in the background failed ({type(error).__name__}: {error}); nothing was learned by this "
+                "call, decisions go on with the trees of before, and the next `learn` starts a rebuild anew"
+            ) from error
 
-    def prepared_swap(self) -> Commit | None:
-        """What puts the fit of a thread that has finished in the place of the present one."""
-        if self.rebuild is None or not self.rebuild.ready:
-            return None
-        return self._swapped(self.rebuild, self.history, self.memory)
+    def prepared_swap(self, *, at_once: bool = False) -> Commit | None:
+        """What puts the fit of a thread that has finished in the place of the present one.
 
-    def prepared_end(self) -> Commit | None:
-        """What ends a rebuild that is under way, all of which is done now."""
-        if self.rebuild is None:
+        at_once: a rebuild without a thread, all of which is done now.
+        """
+        job = self.rebuild
+        if job is not None and at_once:
+            job.advance(self, 1.0)
+        if job is None or not (job.ready or at_once):
             return None
-        self.rebuild.advance(self, 1.0)
-        return self._swapped(self.rebuild, self.history, self.memory)
+        return self._swapped(job, self.history, self.memory)
 
     def _swapped(
         self,
@@ -171,16 +169,17 @@ class TreeModel(HistoryModel):
         def commit() -> None:
             if update is not None:
                 update()
-            self.history, self.memory, self.rebuild = history, memory, None
-            self._take_up(fit)
-            self.level, self.rebuild_seconds = job.level, seconds
+            self._take_up(fit, history, memory, level=job.level, seconds=seconds)
 
         return commit
 
-    def _take_up(self, fit: Fit) -> None:
+    def _take_up(self, fit: Fit, history: History, memory: Memory, *, level: int, seconds: float) -> None:
+        """Put a fit in the place of the present one; no rebuild is under way then."""
         if self.leaves is not None:
             fit.leaves.cache.expect(self.leaves.cache)
+        self.history, self.memory, self.rebuild = history, memory, None
         self.scale, self.encoder, self.leaves = fit
+        self.level, self.rebuild_seconds = level, seconds
 
     def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
         """Let rows change the leaves they reach, between rebuilds."""
@@ -201,9 +200,8 @@ class TreeModel(HistoryModel):
         def commit() -> None:
             if self.rebuild is not None:
                 self.rebuild.stop()
-            self.history, self.memory, self.rebuild = history, memory, None
-            self._take_up(fit)
-            self.level, self.dropped_rounds, self.rebuild_seconds = level, dropped, seconds
+            self._take_up(fit, history, memory, level=level, seconds=seconds)
+            self.dropped_rounds = dropped
             random.bit_generator.state = drawn.bit_generator.state
 
         return commit

@@ -1,7 +1,6 @@
 """Policies: how an estimate becomes a choice, and with which probability."""
 
-from treebandit.policies.greedy import Greedy
-from treebandit.policies.policy import Policy
+from treebandit.policies.policy import Greedy, Policy
 from treebandit.policies.thompson import Thompson
 from treebandit.policies.ucb import UCB
 

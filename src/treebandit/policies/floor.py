@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,17 +51,6 @@ class ScoreDraws:
         """(n,): the mean score of each candidate."""
         mean: Floats = np.add.reduce(self.scores, axis=0) / len(self.scores)
         return mean
-
-
-class Choices(Protocol):
-    """A distribution over the feasible choices."""
-
-    @property
-    def marginals(self) -> Floats:
-        """(n,): the probability of each candidate being chosen."""
-
-    def draw(self, random: Random) -> tuple[Indices, float]:
-        """A choice, and its probability."""
 
 
 def choices(drawn: ScoreDraws, oracle: Oracle, *, floor: float, size: int, random: Random) -> Choices:
@@ -168,6 +156,10 @@ class TopKSets:
             rows, _ = self._sets.draw(random)
         chance = self._by_chance * _one_of_sets(len(self._feasible), self._k)
         return rows, min(self._sets.probability(rows) + chance, 1.0)
+
+
+#: A distribution over the feasible choices: `marginals`, (n,), and `draw`, a choice with its probability.
+Choices = OneRow | _Sets | TopKSets
 
 
 def _shares(scores: Floats) -> Floats:

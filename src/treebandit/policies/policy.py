@@ -1,12 +1,14 @@
-"""What a policy is: how the estimate of a reward model becomes scores to choose by."""
+"""What a policy is, how the estimate of a reward model becomes scores to choose by; and the simplest one."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
 
 from treebandit.core import Candidates, Floats, Random
 from treebandit.models.model import RewardModel
-from treebandit.parameters import check_number
 
 
 class Policy(Protocol):
@@ -19,6 +21,15 @@ class Policy(Protocol):
         """`size` independent decisions' scores, (size, n): the policy's probabilities are counted in them."""
 
 
-def check_exploration(exploration: float, name: str = "exploration") -> None:
-    """Raise a ParameterError where it is not a number of at least 0."""
-    check_number(name, exploration, least=0)
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """The estimated mean reward. Its scores, and those of policies made from it, hold no chance."""
+
+    def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: Random) -> Floats:
+        """The mean of each candidate, (n,)."""
+        return model.estimate(rows).mean
+
+    def draws(self, model: RewardModel, rows: Candidates, *, t: int, random: Random, size: int) -> Floats:
+        """The same scores `size` times, (size, n)."""
+        scores = self.scores(model, rows, t=t, random=random)
+        return np.broadcast_to(scores, (size, len(scores)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from treebandit.core import Candidates, Floats, Random
 from treebandit.models.model import RewardModel
-from treebandit.policies.policy import check_exploration
+from treebandit.parameters import check_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Thompson:
     joint: bool = True
 
     def __post_init__(self) -> None:
-        check_exploration(self.exploration)
+        check_number("exploration", self.exploration, least=0)
 
     def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: Random) -> Floats:
         """One draw per candidate, (n,)."""

@@ -9,12 +9,12 @@ import numpy as np
 
 from treebandit.core import Candidates, Floats, Random
 from treebandit.models.model import RewardModel
-from treebandit.policies.greedy import Deterministic
-from treebandit.policies.policy import check_exploration
+from treebandit.parameters import check_number
+from treebandit.policies.policy import Greedy
 
 
 @dataclass(frozen=True, slots=True)
-class UCB(Deterministic):
+class UCB(Greedy):
     """U = μ + ν √(σ² · growth / division), σ² the variance of the estimated mean.
 
     exploration: ν.
@@ -28,7 +28,7 @@ class UCB(Deterministic):
     divided: bool = False
 
     def __post_init__(self) -> None:
-        check_exploration(self.exploration)
+        check_number("exploration", self.exploration, least=0)
 
     def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: Random) -> Floats:
         """The upper bound of each candidate, (n,)."""
