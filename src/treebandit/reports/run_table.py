@@ -12,7 +12,7 @@ import polars as pl
 
 from treebandit.errors import SavedFileError
 from treebandit.experiments.records import PLAN_SCHEMA, ROUNDS_SCHEMA, RUNS_SCHEMA, load_records
-from treebandit.reports.files import write_whole
+from treebandit.files import write_whole
 from treebandit.reports.summary import Results, read_results
 
 POINTS = 20
