@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 from treebandit.errors import DamagedRecordError, StudyError
+from treebandit.experiments.build import check_runs
 from treebandit.experiments.cluster import DaskCluster
 from treebandit.experiments.leases import Leases
 from treebandit.experiments.pool import LocalPool
@@ -16,7 +17,6 @@ from treebandit.experiments.progress import Backend, ProgressEvent
 from treebandit.experiments.provenance import CurrentCode
 from treebandit.experiments.records import merge_plan, read_provenance, record_path, remove_leftovers
 from treebandit.experiments.spec import RunSpec
-from treebandit.experiments.validation import check_runs
 
 WAIT_SECONDS = 1.0
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from treebandit.datasets.roads import SHIPPED, roads_checksum, roads_folder
 from treebandit.errors import RoadsError, StudyError, nearest
+from treebandit.experiments.build import check_runs, takes
 from treebandit.experiments.spec import (
     FILE_KEYS,
     PATH_KEYS,
@@ -25,7 +26,6 @@ from treebandit.experiments.spec import (
     read_seeds,
     shown,
 )
-from treebandit.experiments.validation import check_runs, takes
 
 STUDIES = Path(__file__).parent / "studies"
 MOST_RUNS = 1_000_000
