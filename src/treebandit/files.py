@@ -53,6 +53,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     _remove_left_overs(target)
 
 
+def write_whole(path: Path, content: bytes) -> Path:
+    """Write a file by `replacing`, in a folder that is made where it is missing; gives the path."""
+    with suppress(OSError, ValueError):  # `replacing` tells what is wrong with a path
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(content)
+    return path
+
+
 def _prefix(target: Path) -> str:
     return f".{target.name.encode()[:_LONGEST_PREFIX].decode(errors='ignore')}."
 

@@ -151,29 +151,8 @@ class ShortestPath:
 
     def __call__(self, scores: ArrayLike, random: Random | None = None) -> Indices:
         """Scores (n,), one per edge -> rows of the path's edges, from source to target."""
-        return self._search(_checked(scores, self._edges), random)
-
-    def among(self, rows: ArrayLike) -> Oracle:
-        """The same oracle where only the edges in `rows` are candidates (others are closed).
-
-        rows: edge numbers, or a mask with one True or False per edge. The oracle takes one score per open edge,
-        in that order, and returns positions among them.
-        """
-        return _OpenEdges(self, _open_rows(rows, self._edges))
-
-    def costs(self, scores: ArrayLike) -> Floats:
-        """What each edge costs, (n,): positive, and infinite where it is closed."""
-        return self._costs(_checked(scores, self._edges))
-
-    def _costs(self, scores: Floats) -> Floats:
-        if np.all((scores >= 0) | (scores == -np.inf)):
-            # Raised to the floor they would all cost the same, and what the scores say would be lost.
-            scores = scores - scores[np.isfinite(scores)].max(initial=0.0)
-        return np.maximum(-scores, self.floor)
-
-    def _search(self, scores: Floats, random: Random | None) -> Indices:
+        costs = self.costs(scores)[self._order]
         _check_random(random)
-        costs = self._costs(scores)[self._order]
         cheapest = costs if self._single else np.minimum.reduceat(costs, self._first)
         graph = copy(self._graph)
         graph.data = cheapest
@@ -194,6 +173,22 @@ class ShortestPath:
         if last is not None:
             places = np.where(last[nodes[1:]] >= 0, last[nodes[1:]], places)
         return self._order[places]
+
+    def among(self, rows: ArrayLike) -> Oracle:
+        """The same oracle where only the edges in `rows` are candidates (others are closed).
+
+        rows: edge numbers, or a mask with one True or False per edge. The oracle takes one score per open edge,
+        in that order, and returns positions among them.
+        """
+        return _OpenEdges(self, _open_rows(rows, self._edges))
+
+    def costs(self, scores: ArrayLike) -> Floats:
+        """What each edge costs, (n,): positive, and infinite where it is closed."""
+        rewards = _checked(scores, self._edges)
+        if np.all((rewards >= 0) | (rewards == -np.inf)):
+            # Raised to the floor they would all cost the same, and what the scores say would be lost.
+            rewards = rewards - rewards[np.isfinite(rewards)].max(initial=0.0)
+        return np.maximum(-rewards, self.floor)
 
     def _last_edges(self, costs: Floats, distances: Floats, random: Random) -> Indices:
         """For each node, the place of an edge that ends a shortest path to it, drawn where there are several."""

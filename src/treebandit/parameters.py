@@ -37,14 +37,9 @@ def check_number(
     if value is None and optional:
         return
     number = plain_number(value)
-    bounds = [
-        (word, holds, limit)
-        for word, holds, limit in (
-            *(("at least", operator.ge, least), ("above", operator.gt, above)),
-            *(("at most", operator.le, most), ("below", operator.lt, below)),
-        )
-        if limit is not None
-    ]
+    given = [("at least", operator.ge, least), ("above", operator.gt, above)]
+    given += [("at most", operator.le, most), ("below", operator.lt, below)]
+    bounds = [(word, holds, limit) for word, holds, limit in given if limit is not None]
     possible = isinstance(number, int if whole else (int, float)) and not isinstance(number, bool)
     if possible and abs(number) < float("inf") and all(holds(number, limit) for _, holds, limit in bounds):
         return

@@ -128,7 +128,7 @@ def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> tuple[A
         with _Source(path, max_bytes) as source, zipfile.ZipFile(source) as archive:
             members = _members(archive, max_bytes)
             document = json.loads(_content(archive, members[_DOCUMENT]))
-            _check_format(document, path)
+            _check_format(document)
             arrays = _Arrays(archive, members, max_bytes)
             state = _put_back(document["state"], arrays)
             if len(arrays.taken) + 1 != len(members):
@@ -164,7 +164,7 @@ def _verify(captured: Captured, document: dict[str, Any]) -> None:
     twin._resume(_put_back(document["state"], captured.arrays))
 
 
-def _check_format(document: Any, path: str | os.PathLike[str]) -> None:
+def _check_format(document: Any) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SavedFileError("it was not written by treebandit; give a file that agent.save wrote")
     version = document.get("version")

@@ -3,9 +3,8 @@ import toys
 
 from treebandit.environments import Classification, Delayed, Navigation
 from treebandit.errors import StudyError
-from treebandit.experiments.build import build_agent, build_environment, check_table
+from treebandit.experiments.build import build_agent, build_environment, check_runs, check_table
 from treebandit.experiments.study_file import load_study, shipped_studies
-from treebandit.experiments.validation import check_runs
 
 
 def agent(**changes):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from treebandit.checks import safety
-from treebandit.checks.contracts import Subject, check_description, differing, run, same, subject
-from treebandit.checks.play import ARMS, FEATURES, Problem, accepts_arms, estimated, experienced, play, scored
+from treebandit.checks.contracts import check_description, differing, run, same
+from treebandit.checks.play import ARMS, FEATURES, AgentSubject, estimated
 from treebandit.core import Agent, Candidates, Columns
 
 
@@ -29,24 +29,24 @@ def check_agent(
         'saving', 'bad_input', 'late_rewards', 'changing_candidates', 'real_rewards', 'reward_units',
         'missing_values', 'arm_names', 'own_memory', 'interruptions', 'threads'.
     """
-    run(_CONTRACTS, subject(agent, method="score", size=rounds), skip)
+    run(_CONTRACTS, AgentSubject.of(agent, method="score", size=rounds), skip)
 
 
-def _check_scores(examined: Subject[Agent]) -> None:
-    for agent, with_arms in experienced(examined):
-        problem = Problem(2, with_arms=with_arms)
+def _check_scores(examined: AgentSubject) -> None:
+    for agent in examined.experienced():
+        problem = examined.problem(2)
         candidates = problem.candidates()
         before = candidates.contexts.copy()
-        scored(examined, agent, candidates)
+        examined.scored(agent, candidates)
         agent.learn(candidates[:1], problem.rewards(candidates[:1]))
         contract = "an agent leaves the contexts it is given as they are"
         examined.require(same(before, candidates.contexts), contract, "it has written into them")
 
 
-def _check_score_learns_nothing(examined: Subject[Agent]) -> None:
+def _check_score_learns_nothing(examined: AgentSubject) -> None:
     contract = "score learns nothing"
-    for agent, with_arms in experienced(examined):
-        problem = Problem(3, with_arms=with_arms)
+    for agent in examined.experienced():
+        problem = examined.problem(3)
         probe, twin = problem.candidates(), deepcopy(agent)
         for _ in range(3):
             agent.score(problem.candidates())
@@ -54,22 +54,20 @@ def _check_score_learns_nothing(examined: Subject[Agent]) -> None:
         seen = "two copies that scored different candidates, equally many, {} differently"
         kept = same(estimated(agent, probe), estimated(twin, probe))
         examined.require(kept, contract, seen.format("estimate a row"))
-        mine, others = (play(examined, a, Problem(4, with_arms=with_arms), 4) for a in (agent, twin))
-        examined.require(same(mine, others), contract, seen.format("go on"))
+        kept = examined.plays_alike(agent, twin, seed=4, rounds=4)
+        examined.require(kept, contract, seen.format("go on"))
 
 
-def _check_seed(examined: Subject[Agent]) -> None:
-    with_arms = accepts_arms(examined)
-    problems = (Problem(1, with_arms=with_arms) for _ in range(2))
-    differs = differing(*(play(examined, examined.make(), problem, examined.size) for problem in problems))
+def _check_seed(examined: AgentSubject) -> None:
+    problems = (examined.problem(1) for _ in range(2))
+    differs = differing(*(examined.play(examined.make(), problem, examined.size) for problem in problems))
     contract = "the same seed gives the same choices"
     examined.require(not differs, contract, f"scores differ from round {differs} on")
 
 
-def _check_late_rewards(examined: Subject[Agent]) -> None:
+def _check_late_rewards(examined: AgentSubject) -> None:
     """A log before the first decision, then decisions whose rewards come late, out of order and together."""
-    with_arms = accepts_arms(examined)
-    agent, problem = examined.make(), Problem(9, with_arms=with_arms)
+    agent, problem = examined.make(), examined.problem(9)
     for _ in range(5):
         log = problem.candidates()
         agent.learn(log, problem.rewards(log))
@@ -77,49 +75,47 @@ def _check_late_rewards(examined: Subject[Agent]) -> None:
         waiting = []
         for _ in range(examined.size // 2):
             candidates = problem.candidates()
-            waiting.append(candidates[[int(scored(examined, agent, candidates).argmax())]])
+            waiting.append(candidates[[int(examined.scored(agent, candidates).argmax())]])
         batch = Candidates.joined(waiting[::-1])
         agent.learn(batch, problem.rewards(batch))
-    play(examined, agent, problem, 3)
+    examined.play(agent, problem, 3)
 
 
-def _check_changing_candidates(examined: Subject[Agent]) -> None:
-    for agent, with_arms in experienced(examined):
-        problem = Problem(10, with_arms=with_arms)
+def _check_changing_candidates(examined: AgentSubject) -> None:
+    for agent in examined.experienced():
+        problem = examined.problem(10)
         for n, first_arm in ((1, 0), (7, 0), (2, 5), (3, 40), (1, 3), (4, 39)):
             candidates = problem.candidates(n, first_arm=first_arm)
-            scored(examined, agent, candidates)
+            examined.scored(agent, candidates)
             agent.learn(candidates[-1:], problem.rewards(candidates[-1:]))
-        play(examined, agent, problem, 3)
+        examined.play(agent, problem, 3)
 
 
-def _check_real_rewards(examined: Subject[Agent]) -> None:
-    with_arms = accepts_arms(examined)
+def _check_real_rewards(examined: AgentSubject) -> None:
     for scale, shift in ((1e4, -3e4), (0.0, -2.5), (1e-4, 0.0)):
-        problem = Problem(11, with_arms=with_arms)
-        play(examined, examined.make(), problem, examined.size, scale=scale, shift=shift)
+        problem = examined.problem(11)
+        examined.play(examined.make(), problem, examined.size, scale=scale, shift=shift)
 
 
-def _check_reward_units(examined: Subject[Agent]) -> None:
+def _check_reward_units(examined: AgentSubject) -> None:
     """Rewards in another unit change no choice; powers of two, so that rounding does not either."""
-    with_arms = accepts_arms(examined)
     choices = []
     for scale in (1.0, 2.0**12, 2.0**-20):
-        scores = play(examined, examined.make(), Problem(17, with_arms=with_arms), examined.size, scale=scale)
+        scores = examined.play(examined.make(), examined.problem(17), examined.size, scale=scale)
         choices.append([int(row.argmax()) for row in scores])
         differs = differing(choices[0], choices[-1])
         seen = f"with rewards times {scale:g} they differ from round {differs} on"
         examined.require(not differs, "choices do not depend on the unit of rewards", seen)
 
 
-def _check_arm_names(examined: Subject[Agent]) -> None:
+def _check_arm_names(examined: AgentSubject) -> None:
     """An agent that takes names of arms chooses as with numbers from 0 on, from the first decision on."""
-    if not accepts_arms(examined) or not hasattr(examined.make(), "choose"):
+    if not examined.with_arms or not hasattr(examined.make(), "choose"):
         return
     choices = []
     for labels in (range(ARMS), [f"arm {i}" for i in range(ARMS)]):
         agent: Any = examined.make()
-        problem, chosen = Problem(18, with_arms=True), []
+        problem, chosen = examined.problem(18), []
         for _ in range(examined.size):
             candidates = problem.candidates()
             chosen.append(int(agent.choose(candidates.contexts[0], arms=list(labels))[0]))
@@ -131,22 +127,21 @@ def _check_arm_names(examined: Subject[Agent]) -> None:
     examined.require(not differs, contract, f"choices differ from round {differs} on")
 
 
-def _check_missing_values(examined: Subject[Agent]) -> None:
+def _check_missing_values(examined: AgentSubject) -> None:
     """NaN is a missing number, and a column may hold integer codes of categories."""
-    with_arms = accepts_arms(examined)
-    agent, problem, random = examined.make(), Problem(12, with_arms=with_arms), np.random.default_rng(0)
+    agent, problem, random = examined.make(), examined.problem(12), np.random.default_rng(0)
     columns = Columns((0,) * (FEATURES - 1) + (3,))
     for _ in range(examined.size):
         given = problem.candidates()
         contexts = given.contexts.copy()
         contexts[:, -1] = random.integers(3)
-        contexts[:, 0 if with_arms else 1] = np.nan if random.random() < 0.3 else contexts[:, 0]
+        contexts[:, 0 if examined.with_arms else 1] = np.nan if random.random() < 0.3 else contexts[:, 0]
         candidates = Candidates(contexts, given.arms, columns)
-        chosen = candidates[[int(scored(examined, agent, candidates).argmax())]]
+        chosen = candidates[[int(examined.scored(agent, candidates).argmax())]]
         agent.learn(chosen, problem.rewards(chosen))
 
 
-_CONTRACTS: dict[str, Callable[[Subject[Agent]], None]] = {
+_CONTRACTS: dict[str, Callable[[AgentSubject], None]] = {
     "scores": _check_scores,
     "score_learns_nothing": _check_score_learns_nothing,
     "seed": _check_seed,

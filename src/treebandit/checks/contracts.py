@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,26 @@ class Subject(Generic[T]):
     make: Callable[[], T]
     size: int
 
+    @classmethod
+    def of(cls, given: Any, *, method: str, size: int) -> Self:
+        """The subject made from an object, or from what returns one; only the object has the `method`."""
+        check_number("rows" if method == "fit" else "rounds", size, least=1, whole=True)
+        is_factory = isinstance(given, type) or not hasattr(given, method)
+        if is_factory and not callable(given):
+            raise ParameterError(
+                f"{given!r} has no method {method} and cannot be called; give an object or its class"
+            )
+        first = given() if is_factory else given
+        if not hasattr(first, method):
+            raise ParameterError(f"{given!r} returns a {type(first).__name__} without a method {method}")
+        fields = dataclasses.fields(first) if dataclasses.is_dataclass(first) else ()
+        if any(field.name == "seed" and field.init for field in fields):
+            changes = {"seed": SEED} if first.seed is None else {}
+            make = lambda: dataclasses.replace(first, **changes)  # noqa: E731
+        else:
+            make = given if is_factory else lambda: deepcopy(given)
+        return cls(type(first).__name__, make, size)
+
     def require(self, kept: Any, contract: str, seen: str) -> None:
         """Raise a CheckError with the contract and what was seen unless it is kept."""
         if not kept:
@@ -46,29 +66,10 @@ class Subject(Generic[T]):
         self.require(False, contract, f"{seen} was accepted")
 
 
-def subject(given: Any, *, method: str, size: int) -> Subject[Any]:
-    """The subject made from an object, or from what returns one; only the object has the `method`."""
-    check_number("rows" if method == "fit" else "rounds", size, least=1, whole=True)
-    is_factory = isinstance(given, type) or not hasattr(given, method)
-    if is_factory and not callable(given):
-        raise ParameterError(
-            f"{given!r} has no method {method} and cannot be called; give an object or its class"
-        )
-    first = given() if is_factory else given
-    if not hasattr(first, method):
-        raise ParameterError(f"{given!r} returns a {type(first).__name__} without a method {method}")
-    fields = dataclasses.fields(first) if dataclasses.is_dataclass(first) else ()
-    if any(field.name == "seed" and field.init for field in fields):
-        changes = {"seed": SEED} if first.seed is None else {}
-        make = lambda: dataclasses.replace(first, **changes)  # noqa: E731
-    else:
-        make = given if is_factory else lambda: deepcopy(given)
-    return Subject(type(first).__name__, make, size)
+S = TypeVar("S", bound=Subject[Any])
 
 
-def run(
-    contracts: Mapping[str, Callable[[Subject[Any]], None]], examined: Subject[Any], skip: Collection[str]
-) -> None:
+def run(contracts: Mapping[str, Callable[[S], None]], examined: S, skip: Collection[str]) -> None:
     """Run the contracts one after the other but for those in `skip`."""
     if isinstance(skip, str) or not isinstance(skip, Collection):
         raise ParameterError(f"skip is {skip!r}; give a list of names")

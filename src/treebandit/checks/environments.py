@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treebandit.agents.simple import Uniform
-from treebandit.checks.contracts import Subject, differing, run, same, subject
+from treebandit.checks.contracts import Subject, differing, run, same
 from treebandit.core import Columns, Environment, Indices, Outcome, Round, play_round
 
 _SMALLEST_REGRET = -1e-9
@@ -28,7 +28,7 @@ def check_environment(
     skip: names of contracts that are not promised: 'rounds', 'outcomes', 'seed', 'same_rounds', 'repeated_rounds',
         'bad_choice', 'loop'.
     """
-    run(_CONTRACTS, subject(environment, method="observe", size=rounds), skip)
+    run(_CONTRACTS, Subject.of(environment, method="observe", size=rounds), skip)
 
 
 def _play(

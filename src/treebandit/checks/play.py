@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,69 +41,67 @@ class Problem:
         return noisy.astype(np.float32).astype(np.float64)
 
 
-def accepts_arms(examined: Subject[Agent]) -> bool:
-    """Whether to examine it with labelled arms; where it refuses them it must do without."""
-    refusals = []
-    for with_arms in (True, False):
-        agent, problem = examined.make(), Problem(0, with_arms=with_arms)
-        try:
-            play(examined, agent, problem, 2)
-        except ArmsError as refusal:
-            refusals.append(str(refusal))
-            continue
-        return with_arms
-    raise CheckError(
-        f"{examined.name}: an agent takes candidates with arms or without, but: {'; '.join(refusals)}"
-    )
+class AgentSubject(Subject[Agent]):
+    """An agent to examine, and how to play with it."""
 
+    @cached_property
+    def with_arms(self) -> bool:
+        """Whether to examine it with labelled arms; where it refuses them it must do without."""
+        refusals = []
+        for with_arms in (True, False):
+            try:
+                self.play(self.make(), Problem(0, with_arms=with_arms), 2)
+            except ArmsError as refusal:
+                refusals.append(str(refusal))
+                continue
+            return with_arms
+        raise CheckError(
+            f"{self.name}: an agent takes candidates with arms or without, but: {'; '.join(refusals)}"
+        )
 
-def play(
-    examined: Subject[Agent],
-    agent: Agent,
-    problem: Problem,
-    rounds: int,
-    *,
-    scale: float = 1.0,
-    shift: float = 0.0,
-) -> list[Floats]:
-    """Play on and return the scores of every round, which alone make the choices; rewards are scaled and shifted."""
-    seen = []
-    for _ in range(rounds):
-        candidates = problem.candidates()
-        seen.append(scored(examined, agent, candidates))
-        chosen = candidates[np.array([int(seen[-1].argmax())])]
-        agent.learn(chosen, shift + scale * problem.rewards(chosen))
-    return seen
+    def problem(self, seed: int) -> Problem:
+        """Rounds of the kind that the agent accepts."""
+        return Problem(seed, with_arms=self.with_arms)
 
+    def play(
+        self, agent: Agent, problem: Problem, rounds: int, *, scale: float = 1.0, shift: float = 0.0
+    ) -> list[Floats]:
+        """Play on and return the scores of every round, which alone make the choices; rewards: scale · r + shift."""
+        seen = []
+        for _ in range(rounds):
+            candidates = problem.candidates()
+            seen.append(self.scored(agent, candidates))
+            chosen = candidates[np.array([int(seen[-1].argmax())])]
+            agent.learn(chosen, shift + scale * problem.rewards(chosen))
+        return seen
 
-def goes_on_alike(examined: Subject[Agent], agent: Agent, other: Agent, with_arms: bool) -> bool:
-    """Whether two agents estimate and score the same, now and while both learn the same; both are left as they are."""
-    one, two = deepcopy(agent), deepcopy(other)
-    probe = Problem(16, with_arms=with_arms).candidates()
-    return same(estimated(one, probe), estimated(two, probe)) and same(
-        *(play(examined, a, Problem(8, with_arms=with_arms), 4) for a in (one, two))
-    )
+    def plays_alike(self, one: Agent, other: Agent, *, seed: int, rounds: int) -> bool:
+        """Whether two agents score the same in the same rounds while both learn."""
+        return same(*(self.play(agent, self.problem(seed), rounds) for agent in (one, other)))
 
+    def goes_on_alike(self, agent: Agent, other: Agent) -> bool:
+        """Whether two agents estimate and score the same, now and while both learn; both are left as they are."""
+        one, two = deepcopy(agent), deepcopy(other)
+        probe = self.problem(16).candidates()
+        alike = same(estimated(one, probe), estimated(two, probe))
+        return alike and self.plays_alike(one, two, seed=8, rounds=4)
 
-def scored(examined: Subject[Agent], agent: Agent, candidates: Candidates) -> Floats:
-    """The agent's scores, after a look at their shape and values."""
-    scores = np.asarray(agent.score(candidates))
-    contract = "score returns one finite number per candidate"
-    examined.require(
-        scores.shape == (len(candidates),), contract, f"{len(candidates)} candidates got shape {scores.shape}"
-    )
-    kept = scores.dtype.kind == "f" and np.isfinite(scores).all()
-    examined.require(kept, contract, f"it returned {scores.tolist()}")
-    return scores
+    def scored(self, agent: Agent, candidates: Candidates) -> Floats:
+        """The agent's scores, after a look at their shape and values."""
+        scores, n = np.asarray(agent.score(candidates)), len(candidates)
+        contract = "score returns one finite number per candidate"
+        self.require(scores.shape == (n,), contract, f"{n} candidates got shape {scores.shape}")
+        kept = scores.dtype.kind == "f" and np.isfinite(scores).all()
+        self.require(kept, contract, f"it returned {scores.tolist()}")
+        return scores
 
-
-def experienced(examined: Subject[Agent]) -> Iterator[tuple[Agent, bool]]:
-    """A new agent, and one that has played; with them, whether rows have arms."""
-    with_arms = accepts_arms(examined)
-    yield examined.make(), with_arms
-    agent = examined.make()
-    play(examined, agent, Problem(1, with_arms=with_arms), examined.size)
-    yield agent, with_arms
+    def experienced(self) -> Iterator[Agent]:
+        """A new agent, and one that has played."""
+        problem = self.problem(1)
+        yield self.make()
+        agent = self.make()
+        self.play(agent, problem, self.size)
+        yield agent
 
 
 def estimated(agent: Any, candidates: Candidates) -> Any:

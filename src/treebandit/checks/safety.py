@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.checks.contracts import Subject, same
-from treebandit.checks.play import FEATURES, Problem, estimated, experienced, goes_on_alike, play
+from treebandit.checks.contracts import same
+from treebandit.checks.play import FEATURES, AgentSubject, estimated
 from treebandit.core import Agent, Candidates, Columns
 from treebandit.errors import CheckError
 
 _STOPS, _THREADS, _CALLS = 12, 4, 6
 
 
-def check_saving(examined: Subject[Agent]) -> None:
+def check_saving(examined: AgentSubject) -> None:
     """A file holds all that an agent has learned, and its random stream."""
     contract = "a loaded agent goes on exactly as the saved one"
-    for agent, with_arms in experienced(examined):
+    for agent in examined.experienced():
         missing = [name for name in ("save", "load") if not hasattr(agent, name)]
         examined.require(not missing, contract, f"it has no method {' and no method '.join(missing)}")
         saved: Any = agent
@@ -33,16 +33,14 @@ def check_saving(examined: Subject[Agent]) -> None:
             path = Path(folder) / "agent.treebandit"
             saved.save(path)
             loaded = type(saved).load(path)
-        probe = Problem(5, with_arms=with_arms).candidates()
+        probe = examined.problem(5).candidates()
         kept = same(estimated(saved, probe), estimated(loaded, probe))
         examined.require(kept, contract, "its estimates differ right after loading")
-        mine, others = (play(examined, a, Problem(6, with_arms=with_arms), 15) for a in (saved, loaded))
-        examined.require(same(mine, others), contract, "its scores differ while both go on learning")
+        kept = examined.plays_alike(saved, loaded, seed=6, rounds=15)
+        examined.require(kept, contract, "its scores differ while both go on learning")
 
 
-def _bad_calls(with_arms: bool) -> dict[str, Callable[[Any], Any]]:
-    problem = Problem(7, with_arms=with_arms)
-    good = problem.candidates()
+def _bad_calls(good: Candidates) -> dict[str, Callable[[Any], Any]]:
     row, two = good[:1], good[:2]
     infinite = Candidates(np.full_like(row.contexts, np.inf), row.arms, row.columns)
     return {
@@ -60,9 +58,8 @@ def _bad_calls(with_arms: bool) -> dict[str, Callable[[Any], Any]]:
     }
 
 
-def _bad_calls_later(with_arms: bool) -> dict[str, Callable[[Any], Any]]:
+def _bad_calls_later(good: Candidates) -> dict[str, Callable[[Any], Any]]:
     """What is wrong for an agent only once it has learned rows of another kind."""
-    good = Problem(7, with_arms=with_arms).candidates()
     wide = Candidates(np.hstack([good.contexts, good.contexts]), good.arms, Columns.numeric(2 * FEATURES))
     narrow = Candidates(good.contexts[:, 1:], good.arms, Columns.numeric(FEATURES - 1))
     return {
@@ -73,57 +70,53 @@ def _bad_calls_later(with_arms: bool) -> dict[str, Callable[[Any], Any]]:
     }
 
 
-def check_bad_input(examined: Subject[Agent]) -> None:
+def check_bad_input(examined: AgentSubject) -> None:
     """Input that cannot be used is refused, and changes nothing."""
-    has_learned = False
-    for agent, with_arms in experienced(examined):
-        calls = _bad_calls(with_arms)
+    good, has_learned = examined.problem(7).candidates(), False
+    for agent in examined.experienced():
+        calls = _bad_calls(good)
         if has_learned and not getattr(agent, "new_columns", False):
-            calls |= _bad_calls_later(with_arms)
+            calls |= _bad_calls_later(good)
         if hasattr(agent, "choose"):
             calls["text as contexts"] = lambda a: a.choose([["red", "green", "blue", "grey"]] * 2)
         has_learned = True
         struck = deepcopy(agent)
         for what, call in calls.items():
             examined.refuses(partial(call, struck), "bad input", what)
-        if goes_on_alike(examined, agent, struck, with_arms):
+        if examined.goes_on_alike(agent, struck):
             continue
         for what, call in calls.items():
             struck = deepcopy(agent)
             examined.refuses(partial(call, struck), "bad input", what)
-            kept = goes_on_alike(examined, agent, struck, with_arms)
+            kept = examined.goes_on_alike(agent, struck)
             examined.require(kept, "refused input leaves an agent unchanged", f"{what} changed it")
         raise CheckError(
             f"{examined.name}: refused input leaves an agent unchanged, but several together changed it"
         )
 
 
-def check_own_memory(examined: Subject[Agent]) -> None:
+def check_own_memory(examined: AgentSubject) -> None:
     """Arrays that were learned may be used again by the caller."""
     contract = "an agent keeps no hold of the arrays it is given"
-    for agent, with_arms in experienced(examined):
-        problem, twin = Problem(13, with_arms=with_arms), deepcopy(agent)
+    for agent in examined.experienced():
+        problem, twin = examined.problem(13), deepcopy(agent)
         log = problem.candidates(12)
         rewards = problem.rewards(log)
         twin.learn(Candidates(log.contexts.copy(), log.arms, log.columns), rewards.copy())
         agent.learn(log, rewards)
         log.contexts[:], rewards[:] = 0.0, 0.0
-        mine, others = (
-            play(examined, a, Problem(14, with_arms=with_arms), examined.size) for a in (agent, twin)
-        )
-        examined.require(
-            same(mine, others), contract, "it changed when the caller used a learned array again"
-        )
+        kept = examined.plays_alike(agent, twin, seed=14, rounds=examined.size)
+        examined.require(kept, contract, "it changed when the caller used a learned array again")
 
 
 class _InterruptedError(BaseException):
     """What Ctrl-C raises, in tests."""
 
 
-def check_interruptions(examined: Subject[Agent]) -> None:
+def check_interruptions(examined: AgentSubject) -> None:
     """Ctrl-C or an exception at any line of `score` or `learn` leaves no half-changed agent."""
-    agent, with_arms = list(experienced(examined))[-1]
-    problem = Problem(19, with_arms=with_arms)
+    _, agent = examined.experienced()
+    problem = examined.problem(19)
     rows = problem.candidates(12)
     rewards = problem.rewards(rows)
     calls: dict[str, Callable[[Agent], Any]] = {
@@ -137,7 +130,7 @@ def check_interruptions(examined: Subject[Agent]) -> None:
         for stop in sorted({1 + lines * i // _STOPS for i in range(_STOPS)}):
             struck = deepcopy(agent)
             _call_until(lambda a=struck, c=call: c(a), packages, stop)  # type: ignore[misc]
-            kept = any(goes_on_alike(examined, whole, struck, with_arms) for whole in (agent, after))
+            kept = any(examined.goes_on_alike(whole, struck) for whole in (agent, after))
             examined.require(
                 kept,
                 f"an agent interrupted in {name} is as before or as after",
@@ -170,10 +163,10 @@ def _call_until(call: Callable[[], Any], packages: set[str], stop: int | None) -
     return lines
 
 
-def check_threads(examined: Subject[Agent]) -> None:
+def check_threads(examined: AgentSubject) -> None:
     """Rows that threads learn at the same time are all learned, as if they came one after the other."""
-    agent, with_arms = list(experienced(examined))[-1]
-    problem = Problem(20, with_arms=with_arms)
+    _, agent = examined.experienced()
+    problem = examined.problem(20)
     # Equal rows, so that the order in which threads come does not matter.
     row, rewards, alone = problem.candidates()[:1], np.array([0.5]), deepcopy(agent)
     for _ in range(_THREADS * _CALLS):
@@ -181,7 +174,7 @@ def check_threads(examined: Subject[Agent]) -> None:
     contract = "an agent may be used by several threads"
     _in_threads(examined, contract, lambda: agent.learn(row, rewards))
     examined.require(
-        goes_on_alike(examined, alone, agent, with_arms),
+        examined.goes_on_alike(alone, agent),
         contract,
         f"{_THREADS * _CALLS} rows learned by {_THREADS} threads are not what one thread learns from them",
     )
@@ -193,10 +186,10 @@ def check_threads(examined: Subject[Agent]) -> None:
         agent.learn(row, rewards)
 
     _in_threads(examined, contract, decide)
-    play(examined, agent, problem, 3)
+    examined.play(agent, problem, 3)
 
 
-def _in_threads(examined: Subject[Agent], contract: str, call: Callable[[], Any]) -> None:
+def _in_threads(examined: AgentSubject, contract: str, call: Callable[[], Any]) -> None:
     failures: list[BaseException] = []
 
     def repeat() -> None:

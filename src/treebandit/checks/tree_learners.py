@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from treebandit.checks.contracts import SEED, Subject, check_description, run, same, subject
+from treebandit.checks.contracts import SEED, Subject, check_description, run, same
 from treebandit.core import Features, Floats
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.leaf_statistics import LeafStatistics
@@ -29,7 +29,7 @@ def check_tree_learner(
     skip: names of contracts that are not promised: 'predictions', 'seed', 'description', 'missing_values',
         'little_data', 'counts', 'statistics'.
     """
-    run(_CONTRACTS, subject(learner, method="fit", size=rows), skip)
+    run(_CONTRACTS, Subject.of(learner, method="fit", size=rows), skip)
 
 
 def _data(n: int) -> tuple[Features, Floats]:

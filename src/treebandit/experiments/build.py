@@ -1,33 +1,36 @@
 """Tables of a study file -> objects: `class` names what is built, the other keys are its arguments.
 
-A study may name any class as "package.module:Class": to run or check a study is to run that code.
+Each is made once before the first run, so that mistakes show early. A study may name any class as
+"package.module:Class": to run or check a study is to run that code.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import json
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from treebandit import registry
-from treebandit.core import Agent, Environment
-from treebandit.errors import DescriptionError, StudyError
+from treebandit.core import Agent, Environment, optional
+from treebandit.errors import DescriptionError, MissingLogError, RoadsError, StudyError, TreebanditError
+from treebandit.experiments.spec import RunSpec, Table, shown
 
 _NOT_ARGUMENTS = ("name", "batch")
 #: TOML has no word for None.
 _NONE = "unlimited"
 
 
-def build_agent(table: Mapping[str, Any], *, seed: int) -> Agent:
+def build_agent(table: Table, *, seed: int) -> Agent:
     """The agent that a table describes."""
     agent: Agent = _build(table, "agent", seed)
     return agent
 
 
-def build_environment(
-    table: Mapping[str, Any], *, seed: int, delayed: bool = True, foreign: bool = False
-) -> Environment:
+def build_environment(table: Table, *, seed: int, delayed: bool = True, foreign: bool = False) -> Environment:
     """The environment that a table describes; `batch` wraps it in `Delayed`, unless `delayed` is false.
 
     foreign: the table is from a record that anyone may have written, so only registered classes are built.
@@ -41,22 +44,78 @@ def build_environment(
     return environment
 
 
-def check_table(table: Mapping[str, Any], kind: str) -> None:
+def check_runs(
+    runs: Iterable[RunSpec], *, source: str = "", rounds: bool = False, roads: bool = False
+) -> None:
+    """Make every agent and environment of these runs once; the first mistake is a StudyError.
+
+    A library that is not installed fails its own runs only. rounds, roads: whether the number of rounds and the
+    road network or the real log, which options and the environment may give, must be known by now.
+    """
+    seen: set[str] = set()
+    for run in runs:
+        for kind, table in (("agent", run.agent), ("environment", run.environment_table())):
+            key = json.dumps([kind, table, run.rounds is None], sort_keys=True, default=str)
+            if key in seen:
+                continue
+            seen.add(key)
+            try:
+                _check(table, kind, endless=run.rounds is not None or not rounds)
+            except ImportError:
+                continue
+            except (RoadsError, MissingLogError) as error:
+                if roads or "roads" in table:
+                    raise _refused(table, kind, source, error) from error
+            except (Exception, SystemExit) as error:
+                raise _refused(table, kind, source, error) from error
+
+
+def check_table(table: Table, kind: str) -> None:
     """Find the classes and arguments of an agent's or environment's table, and build nothing."""
     if kind == "agent" and "batch" in table:
         raise StudyError(f"agent {table.get('name')!r} sets batch; it belongs to the environment")
     _build(table, kind, 0, dry=True)
 
 
-def find_class(name: Any) -> Callable[..., Any]:
-    """The registered class of this name, or the one that "package.module:Class" names."""
-    elsewhere = isinstance(name, str) and ":" in name
-    return _find_elsewhere(name, "a table") if elsewhere else registry.find(name)
+def takes(table: Table, *arguments: str) -> bool:
+    """Whether the class that a table names has all these arguments."""
+    try:
+        name = table["class"]
+        elsewhere = isinstance(name, str) and ":" in name
+        found = _find_elsewhere(name, "a table") if elsewhere else registry.find(name)
+        return set(arguments) <= set(inspect.signature(found).parameters)
+    except (Exception, SystemExit):
+        return False
 
 
-def _build(
-    table: Mapping[str, Any], kind: str, seed: int, *, foreign: bool = False, dry: bool = False
-) -> Any:
+def _check(table: Table, kind: str, *, endless: bool) -> None:
+    check_table(table, kind)
+    if kind == "agent":
+        if not isinstance(build_agent(table, seed=0), Agent):
+            raise StudyError(f"class is {table['class']!r}, which is no agent: it lacks score or learn")
+        return
+    environment = build_environment(table, seed=0)
+    if not isinstance(environment, Environment):
+        raise StudyError(f"class is {table['class']!r}, which is no environment: it lacks observe or pull")
+    if not endless and optional(environment, "horizon") is None:
+        raise StudyError("it has no end; set rounds in the study, or give --rounds")
+
+
+def _refused(table: Table, kind: str, source: str, error: BaseException) -> StudyError:
+    """One line for whatever went wrong with a table."""
+    text, where = " ".join(str(error).split()), f"{kind} {table['name']!r}"
+    if not isinstance(error, TreebanditError):
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        text = (
+            f"class {shown(table['class'])} cannot be made "
+            f"({type(error).__name__}: {text}; {Path(last.filename).name}, line {last.lineno})"
+        )
+    text = text if text.startswith(where) else f"{where}: {text}"
+    text = text if len(text) <= 1000 else f"{text[:997]}..."
+    return StudyError(f"{source}: {text}" if source else text)
+
+
+def _build(table: Table, kind: str, seed: int, *, foreign: bool = False, dry: bool = False) -> Any:
     where = f"{kind} {table.get('name')!r}"
     description = _described({key: value for key, value in table.items() if key not in _NOT_ARGUMENTS})
     classes = (

@@ -36,11 +36,7 @@ class DaskCluster:
             ) from error
         self._folder = folder
         self._futures: dict[Any, RunSpec] = {}
-        self._check_threads()
-
-    def _check_threads(self) -> None:
-        threads = self._client.nthreads()
-        if any(count > 1 for count in threads.values()):
+        if any(count > 1 for count in self._client.nthreads().values()):
             self._client.close()
             raise StudyError(
                 "the cluster has workers with several threads, where runs would disturb each other's times; "

@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 from treebandit.errors import DamagedRecordError, StudyError
+from treebandit.experiments.build import check_runs
 from treebandit.experiments.cluster import DaskCluster
 from treebandit.experiments.leases import Leases
 from treebandit.experiments.pool import LocalPool
@@ -16,7 +17,6 @@ from treebandit.experiments.progress import Backend, ProgressEvent
 from treebandit.experiments.provenance import CurrentCode
 from treebandit.experiments.records import merge_plan, read_provenance, record_path, remove_leftovers
 from treebandit.experiments.spec import RunSpec
-from treebandit.experiments.validation import check_runs
 
 WAIT_SECONDS = 1.0
 
@@ -59,7 +59,7 @@ class _Execution:
         self._folder, self._backend, self._leases, self._again = folder, backend, leases, again
 
     def events(self, specs: list[RunSpec]) -> Iterator[ProgressEvent]:
-        code = CurrentCode.of_studies({spec.source for spec in specs})
+        code = CurrentCode({spec.source for spec in specs})
         waiting: deque[RunSpec] = deque()
         for spec in specs:
             event = self._existing(spec, code)
@@ -91,7 +91,7 @@ class _Execution:
             if not self._leases.acquire(spec.run_id):
                 waiting.append(spec)
                 continue
-            event = self._existing(spec, CurrentCode.of_studies([spec.source]))
+            event = self._existing(spec, CurrentCode([spec.source]))
             if event is not None and event.kind == "skipped":  # finished elsewhere since the first look
                 self._leases.release(spec.run_id)
                 yield event

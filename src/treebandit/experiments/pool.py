@@ -48,9 +48,19 @@ class LocalPool:
         """How many more runs can be started now."""
         return self._limit - sum(worker.spec is not None for worker in self._workers)
 
-    def start(self, spec: RunSpec) -> None:
-        """Hand a run to an idle worker or to a new one."""
-        self._assign(spec, "")
+    def start(self, spec: RunSpec, reason: str = "") -> None:
+        """Hand a run to an idle worker or to a new one; `reason` tells what became of the worker that had it."""
+        while self._attempts[spec.run_id] < ATTEMPTS:
+            self._attempts[spec.run_id] += 1
+            worker = next((worker for worker in self._workers if worker.spec is None), None)
+            try:
+                worker = worker or self._spawn()
+                worker.spec, worker.begun = spec, False
+                worker.pipe.send(spec)
+                return
+            except OSError:
+                reason = traceback.format_exc() if worker is None else self._remove(worker)
+        self._failed.append(ProgressEvent("failed", spec, traceback=reason))
 
     def wait(self, timeout: float) -> list[ProgressEvent]:
         """Wait for events, at most `timeout` seconds."""
@@ -71,20 +81,6 @@ class LocalPool:
             if worker.process.exitcode is None:
                 worker.process.kill()
         self._workers.clear()
-
-    def _assign(self, spec: RunSpec, reason: str) -> None:
-        """Find a living worker for a run; `reason` tells what became of the last one."""
-        while self._attempts[spec.run_id] < ATTEMPTS:
-            self._attempts[spec.run_id] += 1
-            worker = next((worker for worker in self._workers if worker.spec is None), None)
-            try:
-                worker = worker or self._spawn()
-                worker.spec, worker.begun = spec, False
-                worker.pipe.send(spec)
-                return
-            except OSError:
-                reason = traceback.format_exc() if worker is None else self._remove(worker)
-        self._failed.append(ProgressEvent("failed", spec, traceback=reason))
 
     def _spawn(self) -> _Worker:
         ours, theirs = self._context.Pipe()
@@ -110,7 +106,7 @@ class LocalPool:
             reason = self._remove(worker)
             if worker.begun:
                 return ProgressEvent("failed", spec, traceback=reason)
-            self._assign(spec, reason)  # it died before it took the run, which is not to blame
+            self.start(spec, reason)  # it died before it took the run, which is not to blame
             return None
         worker.begun = True
         if kind == "begun":

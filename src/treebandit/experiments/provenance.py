@@ -53,19 +53,13 @@ def describe_packages() -> dict[str, str]:
 class CurrentCode:
     """The code as it is now, to hold against that which made a run. Nothing is imported.
 
-    folders: where modules are looked for first, such as the folder of the study.
+    sources: files of studies; modules are looked for beside them first.
     """
 
-    def __init__(self, folders: Iterable[str | Path] = ()) -> None:
-        self._folders = [str(folder) for folder in folders]
+    def __init__(self, sources: Iterable[str | None]) -> None:
+        files = (Path(source).absolute() for source in sources if source and source.endswith(".toml"))
+        self._folders = [str(folder) for folder in {file.parent for file in files}]
         self._hashes: dict[str, str | None] = {}
-
-    @classmethod
-    def of_studies(cls, sources: Iterable[str | None]) -> CurrentCode:
-        """The code as studies of these files find it, beside their own file first."""
-        return cls(
-            {Path(source).absolute().parent for source in sources if source and source.endswith(".toml")}
-        )
 
     def stale_reason(self, provenance: dict[str, Any]) -> str:
         """What other code made a run: `treebandit 0.1.0`, `my_agents has changed`; nothing where none is known."""

@@ -159,7 +159,7 @@ def load_runs(folder: str | Path) -> pl.DataFrame:
     """
     plan = load_plan(folder)
     wanted = set(plan["run_id"])
-    code = CurrentCode.of_studies(plan["source"])
+    code = CurrentCode(plan["source"])
     rows = []
     for path in _files(folder):
         header = _open(path)[1]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +143,9 @@ class Study:
 
     def runs(self) -> Iterator[RunSpec]:
         """All runs, seed by seed, so that an early look at the results has a bit of everything."""
-        for seed in self.seeds:
-            for value in self.values if self.varied else (None,):
-                for environment in self.environments:
-                    for agent in self.agents:
-                        yield self._run(agent, environment, seed, value)
+        values = self.values if self.varied else (None,)
+        for seed, value, environment, agent in product(self.seeds, values, self.environments, self.agents):
+            yield self._run(agent, environment, seed, value)
 
     def _run(self, agent: Table, environment: Table, seed: int, value: Any) -> RunSpec:
         tables = {"agent": deepcopy(dict(agent)), "environment": deepcopy(dict(environment))}

@@ -15,6 +15,7 @@ from typing import Any
 
 from treebandit.datasets.roads import SHIPPED, roads_checksum, roads_folder
 from treebandit.errors import RoadsError, StudyError, nearest
+from treebandit.experiments.build import check_runs, takes
 from treebandit.experiments.spec import (
     FILE_KEYS,
     PATH_KEYS,
@@ -25,7 +26,6 @@ from treebandit.experiments.spec import (
     read_seeds,
     shown,
 )
-from treebandit.experiments.validation import check_runs, takes
 
 STUDIES = Path(__file__).parent / "studies"
 MOST_RUNS = 1_000_000
@@ -73,7 +73,7 @@ def read_study(
     """The study that a table describes; files named in it are relative to `folder`."""
     _check_keys(table, _STUDY_KEYS, source)
     _check_plain(table, source, "", DEEPEST)
-    vary = _read_vary(table.get("vary"), source)
+    varied, values = _read_vary(table.get("vary"), source)
     agents = _read_agents(table, source, folder, ())
     found = [
         _read_environment(entry, source, folder, roads) for entry in _entries(table, "environment", source)
@@ -88,8 +88,8 @@ def read_study(
         seeds=read_seeds(table.get("seeds", 10), f"{source}: seeds"),
         rounds=read_rounds(table.get("rounds"), f"{source}: rounds"),
         title=title,
-        varied=vary[0] if vary else None,
-        values=vary[1] if vary else (),
+        varied=varied,
+        values=values,
         source=source,
         roads={environment["name"]: used for environment, used in found if used is not None},
     )
@@ -257,9 +257,9 @@ def _check_plain(value: Any, source: str, where: str, depth: int) -> None:
         raise StudyError(f"{source}: {where[:80]} is {shown(value)}; give {wanted}")
 
 
-def _read_vary(vary: Any, source: str) -> tuple[str, tuple[Any, ...]] | None:
+def _read_vary(vary: Any, source: str) -> tuple[str | None, tuple[Any, ...]]:
     if vary is None:
-        return None
+        return None, ()
     if not isinstance(vary, dict):
         raise StudyError(f"{source}: vary is {shown(vary)}; give a table with parameter and values")
     _check_keys(vary, ("parameter", "values"), f"{source}: vary")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from treebandit.files import write_whole
 from treebandit.reports.evaluation_figures import evaluation_figures
 from treebandit.reports.evaluation_terminal import FACTS, estimate_text, facts, headline
-from treebandit.reports.files import write_whole
 from treebandit.reports.page import render
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ def write_evaluation_page(evaluation: Evaluation, file: str | Path) -> Path:
 def evaluation_page(evaluation: Evaluation) -> str:
     """The page as text; every name in it is escaped by the template."""
     estimators = list(dict.fromkeys(name for policy in evaluation.policies for name in policy.estimates))
-    rows = [
-        (policy, facts(policy), [_cell(policy.estimates.get(name)) for name in estimators])
-        for policy in evaluation.policies
-    ]
+    rows = []
+    for policy in evaluation.policies:
+        cells = {name: estimate_text(estimate) for name, estimate in policy.estimates.items()}
+        rows.append((policy, facts(policy), [cells.get(name, ("–", "")) for name in estimators]))
     return render(
         "evaluation.html",
         evaluation_figures(evaluation),
@@ -35,11 +35,3 @@ def evaluation_page(evaluation: Evaluation) -> str:
         estimators=estimators,
         rows=rows,
     )
-
-
-def _cell(estimate: Any) -> tuple[str, str]:
-    """An estimate, and its interval below it."""
-    if estimate is None:
-        return "–", ""
-    value, _, limits = estimate_text(estimate).partition(" ")
-    return value, limits

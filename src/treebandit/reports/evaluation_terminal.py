@@ -59,7 +59,7 @@ def _estimates(evaluation: Evaluation) -> Table:
         if policy.estimates and grid.row_count:
             grid.add_section()
         for place, (name, estimate) in enumerate(policy.estimates.items()):
-            value, _, limits = estimate_text(estimate).partition(" ")
+            value, limits = estimate_text(estimate)
             grid.add_row(Text("" if place else policy.name), name, value, Text(limits))
     return grid
 
@@ -80,12 +80,11 @@ def facts(policy: PolicyValue) -> tuple[str, ...]:
     return f"{found.effective:,.0f}", largest, mean, support
 
 
-def estimate_text(estimate: Estimated) -> str:
+def estimate_text(estimate: Estimated) -> tuple[str, str]:
     """An estimate and its interval, as text."""
-    limits = (estimate.interval.low, estimate.interval.high)
-    if not np.isfinite(limits).all():
-        return f"{number(estimate.value)} [no interval]"
-    return f"{number(estimate.value)} [{number(limits[0])}, {number(limits[1])}]"
+    low, high = estimate.interval.low, estimate.interval.high
+    known = np.isfinite([low, high]).all()
+    return number(estimate.value), f"[{number(low)}, {number(high)}]" if known else "[no interval]"
 
 
 def number(value: float) -> str:

@@ -22,9 +22,9 @@ except ImportError as error:
 
 from treebandit.environments.fixed_routes import FixedRoute
 from treebandit.experiments.records import load_records
+from treebandit.files import write_whole
 from treebandit.reports import frames
 from treebandit.reports.charts import Figure, Style, agent_rows, inline, tooltip
-from treebandit.reports.files import write_whole
 from treebandit.reports.maps import map_figure, one_run_figure
 from treebandit.reports.palette import in_order, looks
 from treebandit.reports.problems import problem_figures

@@ -143,7 +143,7 @@ def _both_ends(drawn: RouteMap, view: View) -> list[Any]:
     network, names = drawn.problem.network, (drawn.problem.start, drawn.problem.end)
     places = np.array([view.points[network.node(name)] for name in names])
     frame = pl.DataFrame({"letter": ["A", "B"], "x": places[:, 0], "y": places[:, 1]})
-    base = alt.Chart(inline(frame)).encode(x=_across("x"), y=_down("y", view))
+    base = alt.Chart(inline(frame)).encode(**_axes(view))
     circle = base.mark_circle(size=200, color="#12508f", stroke="white", strokeWidth=1.5, opacity=1)
     return [circle, base.mark_text(color="white", fontWeight="bold", fontSize=11).encode(text="letter:N")]
 
@@ -166,8 +166,7 @@ def _described(drawn: RouteMap, view: View, shares: Floats, drive: Drive | None)
     pointed = alt.selection_point(on="pointerover", clear="pointerout", empty=False)
     strokes = alt.Chart(inline(pl.DataFrame(columns))).mark_rule(strokeWidth=9, strokeCap="round", aria=False)
     return strokes.encode(
-        x=_across("x"),
-        y=_down("y", view),
+        **_axes(view),
         x2="x2:Q",
         y2="y2:Q",
         color=alt.value("#12508f"),
@@ -176,9 +175,6 @@ def _described(drawn: RouteMap, view: View, shares: Floats, drive: Drive | None)
     ).add_params(pointed)
 
 
-def _across(column: str) -> Any:
-    return alt.X(f"{column}:Q", axis=None, scale=alt.Scale(domain=[0, WIDTH], nice=False))
-
-
-def _down(column: str, view: View) -> Any:
-    return alt.Y(f"{column}:Q", axis=None, scale=alt.Scale(domain=[view.height, 0], nice=False))
+def _axes(view: View) -> dict[str, Any]:
+    across, down = (alt.Scale(domain=ends, nice=False) for ends in ([0, WIDTH], [view.height, 0]))
+    return {"x": alt.X("x:Q", axis=None, scale=across), "y": alt.Y("y:Q", axis=None, scale=down)}

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 
 from treebandit.errors import MissingExtraError
+from treebandit.files import write_whole
 from treebandit.reports.charts import Figure
 from treebandit.reports.figures import figures, javascript
-from treebandit.reports.files import write_whole
 from treebandit.reports.palette import looks
 from treebandit.reports.paper import paper_citation
 from treebandit.reports.provenance import about_data, played_studies, provenance_rows, settings

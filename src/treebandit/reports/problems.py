@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import altair as alt
@@ -37,20 +36,16 @@ def by_problem(runs: pl.DataFrame) -> pl.DataFrame:
     Only problems of the most common number of rounds are in it.
     """
     usual = runs.unique(["environment", "rounds"])["rounds"].mode(maintain_order=True).max()
-    family = pl.col("environment").map_elements(_family, return_dtype=pl.String)
+    family = pl.col("environment").str.replace(r"[-_ ]*\d+$", "")
     frame = (
         runs.filter(pl.col("rounds") == usual)
         .group_by("agent", "environment")
         .agg(pl.col("final_regret").mean().alias("regret"), pl.len().alias("seeds"))
-        .with_columns(family.alias("family"))
+        .with_columns(pl.when(family == "").then("environment").otherwise(family).alias("family"))
         .sort("environment", "agent")
     )
     sizes = frame.unique("environment", maintain_order=True)["family"]
     return frame.with_columns((pl.col("family") == sizes.mode(maintain_order=True)[0]).alias("main"))
-
-
-def _family(environment: str) -> str:
-    return re.sub(r"[-_ ]*\d+$", "", environment) or environment
 
 
 def _by_agent(frame: pl.DataFrame, style: Style) -> Any:

@@ -100,9 +100,8 @@ def _problems(runs: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
             yield str(name), group
 
 
-def _table(runs: pl.DataFrame) -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(runs["spec"][0])["environment"]
-    return table
+def _table(runs: pl.DataFrame) -> Any:
+    return json.loads(runs["spec"][0])["environment"]
 
 
 def _route_map(results: Results, name: str, runs: pl.DataFrame) -> RouteMap:
@@ -111,15 +110,13 @@ def _route_map(results: Results, name: str, runs: pl.DataFrame) -> RouteMap:
     expected = expected_over_the_day(problem)
     for seconds in expected:
         optimal[problem.path(seconds)] += 1.0 / len(expected)
-    agents = in_order(runs["agent"].to_list())
-    drives = [_drive(results, agent, runs, len(optimal)) for agent in agents]
-    by_agents = (
-        runs.group_by("seed").agg(pl.col("agent").n_unique()).sort("agent", "seed", descending=[True, False])
+    agents_of = runs.group_by("seed").agg(pl.col("agent").n_unique())
+    seed = int(agents_of.sort("agent", "seed", descending=[True, False])["seed"][0])
+    drives, one_run = (
+        tuple(_drive(results, agent, some, len(optimal)) for agent in in_order(some["agent"]))
+        for some in (runs, runs.filter(pl.col("seed") == seed))
     )
-    single = runs.filter(pl.col("seed") == by_agents["seed"][0])
-    one_run = [_drive(results, agent, single, len(optimal)) for agent in in_order(single["agent"].to_list())]
-    drawn, seed = (tuple(drives), tuple(one_run)), int(by_agents["seed"][0])
-    return RouteMap(name, problem, optimal, problem.expected_times(FINAL_TIME), *drawn, seed)
+    return RouteMap(name, problem, optimal, problem.expected_times(FINAL_TIME), drives, one_run, seed)
 
 
 def _problem(runs: pl.DataFrame) -> Navigation:

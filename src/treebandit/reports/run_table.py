@@ -12,7 +12,7 @@ import polars as pl
 
 from treebandit.errors import SavedFileError
 from treebandit.experiments.records import PLAN_SCHEMA, ROUNDS_SCHEMA, RUNS_SCHEMA, load_records
-from treebandit.reports.files import write_whole
+from treebandit.files import write_whole
 from treebandit.reports.summary import Results, read_results
 
 POINTS = 20
@@ -30,15 +30,13 @@ def write_run_table(source: str | Path | Results, file: str | Path) -> Path:
     """
     results = source if isinstance(source, Results) else read_results(source)
     _, rounds = load_records(results.folder)
-    length = pl.col("round").max().over("run_id")
-    # The k-th column holds the regret after ⌈k n / 20⌉ of n rounds, so that the last one is the final regret.
-    places = [
-        ((length * place + POINTS - 1) // POINTS == pl.col("round")).alias(name)
+    at = rounds.group_by("run_id").agg(
+        pl.col("cumulative")
+        .filter(pl.col("round") == _round_at(pl.col("round").max(), place))
+        .first()
+        .round(1)
+        .alias(name)
         for place, name in enumerate(_AT, start=1)
-    ]
-    marked = rounds.with_columns(places)
-    at = marked.group_by("run_id").agg(
-        pl.col("cumulative").filter(pl.col(name)).first().round(1).alias(name) for name in _AT
     )
     described = results.runs.with_columns(
         pl.col("started").str.slice(0, 10),
@@ -74,7 +72,7 @@ def read_run_table(file: str | Path) -> Results:
     place = pl.col("place").str.strip_prefix("regret_").cast(pl.Int64)
     curve = curve.select(
         "run_id",
-        ((pl.col("rounds") * place + POINTS - 1) // POINTS).cast(ROUNDS_SCHEMA["round"]).alias("round"),
+        _round_at(pl.col("rounds"), place).cast(ROUNDS_SCHEMA["round"]).alias("round"),
         pl.col("cumulative").cast(pl.Float64),
     )
     whole = runs.select(pl.col(name).cast(kind) for name, kind in RUNS_SCHEMA.items())
@@ -95,6 +93,11 @@ def _read(file: str | Path) -> pl.DataFrame:
     if missing:
         raise SavedFileError(f"{file} is no table of runs: it has no column {missing[0]!r}")
     return table
+
+
+def _round_at(rounds: pl.Expr, place: int | pl.Expr) -> pl.Expr:
+    """The round of the k-th column, ⌈k n / 20⌉ of n: the last one holds the final regret."""
+    return (rounds * place + POINTS - 1) // POINTS
 
 
 def _problem(spec: str) -> str:

@@ -216,19 +216,17 @@ def _means(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_interval(frame: pl.DataFrame) -> pl.DataFrame:
-    half = [_half_width(sd, seeds) for sd, seeds in zip(frame["regret_sd"], frame["seeds"], strict=True)]
-    width = pl.Series("half", half, dtype=pl.Float64)
+    half = _half_width(frame["regret_sd"], frame["seeds"])
     return frame.with_columns(
-        (pl.col("regret_mean") - width).alias("regret_low"),
-        (pl.col("regret_mean") + width).alias("regret_high"),
+        (pl.col("regret_mean") - half).alias("regret_low"),
+        (pl.col("regret_mean") + half).alias("regret_high"),
     )
 
 
-def _half_width(sd: float | None, count: int) -> float | None:
-    """Half of Student's interval: t(n-1) sd / sqrt(n)."""
-    if sd is None or count < 2:
-        return None
-    return float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * sd / math.sqrt(count)
+def _half_width(sd: pl.Series, count: pl.Series) -> pl.Series:
+    """Half of Student's interval, t(n-1) sd / sqrt(n); null for a single seed."""
+    factor = pl.Series(stdtrit(count.to_numpy() - 1, 0.5 + CONFIDENCE / 2)).fill_nan(None)
+    return factor * sd / count.sqrt()
 
 
 def _with_ties(frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -237,22 +235,14 @@ def _with_ties(frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     best_scores = scores.join(best.select(GROUP), on=GROUP, nulls_equal=True, how="semi").select(
         *CONTEST, "seed", pl.col("final_regret").alias("best_regret")
     )
-    gaps = (
-        scores.join(best_scores, on=[*CONTEST, "seed"], nulls_equal=True)
-        .with_columns((pl.col("final_regret") - pl.col("best_regret")).alias("gap"))
-        .group_by(GROUP)
-        .agg(
-            pl.col("gap").mean().alias("gap_mean"),
-            pl.col("gap").std(ddof=1).alias("gap_sd"),
-            pl.len().alias("shared"),
-        )
+    gap = pl.col("final_regret") - pl.col("best_regret")
+    shared = scores.join(best_scores, on=[*CONTEST, "seed"], nulls_equal=True).group_by(GROUP)
+    gaps = shared.agg(gap.mean().alias("mean"), gap.std(ddof=1).alias("sd"), pl.len().alias("shared"))
+    within = pl.col("mean").is_finite() & (pl.col("mean") <= _half_width(gaps["sd"], gaps["shared"]))
+    tied = pl.when(pl.col("shared") >= LEAST_SHARED).then(within).alias("tied")
+    frame = frame.join(
+        gaps.select(*GROUP, tied), on=GROUP, nulls_equal=True, how="left", maintain_order="left"
     )
-    tied = [
-        None if shared < LEAST_SHARED or (half := _half_width(sd, shared)) is None else mean <= half
-        for mean, sd, shared in gaps.select("gap_mean", "gap_sd", "shared").iter_rows()
-    ]
-    gaps = gaps.with_columns(pl.Series("tied", tied, dtype=pl.Boolean)).select(*GROUP, "tied")
-    frame = frame.join(gaps, on=GROUP, nulls_equal=True, how="left", maintain_order="left")
     return frame.with_columns(pl.when("best").then(False).otherwise("tied").alias("tied"))
 
 
