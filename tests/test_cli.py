@@ -258,3 +258,17 @@ def test_help_loads_nothing_heavy():
     code = f"import sys, treebandit.cli; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("missing", "store"), [("msgspec", "sqlite:///keys.db"), ("psycopg", "postgresql://nowhere/keys")]
+)
+def test_keys_name_the_library_that_is_missing(missing, store, tmp_path):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from treebandit.cli import main; "
+        f"sys.argv = ['treebandit', 'keys', 'list', '--store', {store!r}]; main()"
+    )
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert f"{missing} is not installed; run: pip install 'treebandit[service]'" in run.stderr
+    assert run.returncode != 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -40,13 +42,9 @@ def serve(
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Serve decisions over HTTP: API at /v1, its documentation at /docs, the dashboard at /."""
-    try:
+    with _service_extra():
         from treebandit.service.runtime import Limits
         from treebandit.service.serve import serve as run
-    except MissingExtraError:
-        raise
-    except ImportError as error:
-        raise MissingExtraError(error.name or "starlette", "service") from error
     if learner not in ("thread", "process", "none"):
         raise ParameterError(f"--learner {learner}; choose thread, process or none")
     if log_level not in ("debug", "info", "warning", "error"):
@@ -84,9 +82,18 @@ def remove(
 
 
 def _ring(url: str):  # type: ignore[no-untyped-def] # noqa: ANN202
-    try:
+    with _service_extra():
         from treebandit.service.keys import KeyRing
         from treebandit.service.store import Store
-    except ImportError as error:
-        raise MissingExtraError(error.name or "msgspec", "service") from error
     return KeyRing(Store.open(url))
+
+
+@contextmanager
+def _service_extra() -> Iterator[None]:
+    """Tell which library of the service is missing, and how to install it."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except ImportError as error:
+        raise MissingExtraError(error.name or "starlette", "service") from error
