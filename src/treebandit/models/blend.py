@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -86,13 +86,13 @@ class Blend(TreeModel):
             yield from encoder.fit_kernel(rows, targets, np.random.default_rng(len(rows)))
 
     def _completed(
-        self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
+        self, encoder: Encoder, rows: Candidates, targets: Floats, predict: Callable[[], Floats]
     ) -> None:
         """Learn the effects of arms too many for a regression each."""
         assert isinstance(encoder, LinearEncoder)
         if rows.arms is None or not (self._effects and encoder.many_arms):
             return
-        predicted, w = leaves.estimate(features).mean, self.linear_weight
+        predicted, w = predict(), self.linear_weight
         if w > 0.0:
             _, scores, _ = encoder.look_up(rows.contexts, rows.arms)
             predicted += w * (scores - predicted)

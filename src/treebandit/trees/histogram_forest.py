@@ -118,6 +118,7 @@ class _Growth:
                 f"masked={masked!r}; expected some of the columns 0 to {self._width - 1} and a share in [0, 1]"
             )
         hidden = np.searchsorted(self._bins.first, columns, side="right") - 1
+        self._n_trees = learner.n_trees
         self._seeing = learner.n_trees - round(share * learner.n_trees)
         self._limits = _limits(learner, every), _limits(learner, np.setdiff1d(every, hidden))
         self._most = grower.most_nodes(table, self._limits[0])
@@ -136,7 +137,9 @@ class _Growth:
         """Grow one more tree on a grower.Sample; the last trees do not see what is masked."""
         *limits, _ = self._limits[len(self._sizes) >= self._seeing]
         if self._end + self._most > len(self._nodes):
-            longer = np.empty(2 * self._end + self._most, grower.NODE)
+            # As many as all trees will have if they are like those so far: copies of long arrays cost time.
+            expected = self._end * self._n_trees // len(self._sizes)
+            longer = np.empty(expected + expected // 16 + self._most, grower.NODE)
             longer[: self._end] = self.nodes
             self._nodes = longer
         nodes = self._nodes[self._end :]
