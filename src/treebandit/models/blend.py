@@ -21,6 +21,7 @@ from treebandit.models.rebuild import Fit
 from treebandit.models.tree_model import TreeModel
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.trees.forest import Masked
+from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
@@ -137,7 +138,7 @@ class Blend(TreeModel):
                 predicted[:] = update.predicted + w * (scores - update.predicted)
             if kernel is not None:
                 compared = _compared(kernel_before[:2], predicted, kernel, targets)
-                self.kernel_errors = np.append(compared, kernel_before[2] + len(targets))
+                self.kernel_errors = np.array([*compared.tolist(), kernel_before[2] + len(targets)])
             if change is not None:
                 change()
 
@@ -205,7 +206,7 @@ class Blend(TreeModel):
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
         leaves, encoder, features, scores, leverage = self._look_up(rows)
-        samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
+        samples = leaves.sample(features, draws=draws, exploration=scale, key=draw_key(random))
         w, effects = self.linear_weight, encoder.effects
         if effects is not None and effects.active and rows.arms is not None:
             samples += w * (scores - samples)
@@ -219,7 +220,7 @@ class Blend(TreeModel):
             w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
-            bonuses = bonus * encoder.bonus, float(bonus), *encoder.few_rows
+            bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
             rewards = mean if boost else -math.inf, deviation, self.scale.greatest
             blend_kernels.explore(samples, scores, leverage, w, bonuses, rewards)
         return self.scale.mean + self.scale.deviation * samples

@@ -23,6 +23,7 @@ from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
 from treebandit.trees.calibration_fit import calibrate_steps
 from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner
+from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics, held_out
 
 #: A rebuild is spread over the first of so many parts of the rounds until the next one.
@@ -326,8 +327,7 @@ class TreeModel(HistoryModel):
     def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Joint draws, (draws, n): each leaf's output is drawn, so rows in one leaf share its draw."""
         leaves, features = self._encoded(rows)
-        key = int(random.integers(2**63))
-        samples = leaves.sample(features, draws=draws, exploration=scale, key=key)
+        samples = leaves.sample(features, draws=draws, exploration=scale, key=draw_key(random))
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from treebandit.steps import exhausted
 from treebandit.trees import grower
 from treebandit.trees.bins import MOST_BINS, Bins
 from treebandit.trees.forest import Forest, Masked
+from treebandit.trees.kernels import draw_key
 from treebandit.trees.limits import check_limits, check_max_features
 
 _NO_ROW = np.empty(0, np.uint8)
@@ -97,7 +98,7 @@ class HistogramForest:
             if self.bootstrap:
                 drawn = random.integers(0, n, n, dtype=np.int32)
                 weights = np.bincount(drawn, minlength=n).astype(np.int32)
-            growth.grow((centred, weights, size, bag), seed=int(random.integers(2**63)))
+            growth.grow((centred, weights, size, bag), seed=draw_key(random))
         values = (base + grower.means(growth.nodes)) / self.n_trees
         return growth.forest(values, in_bag=bags.T if self.bootstrap or size < n else None)
 
@@ -138,8 +139,9 @@ class _Growth:
         *limits, _ = self._limits[len(self._sizes) >= self._seeing]
         if self._end + self._most > len(self._nodes):
             # As many as all trees will have if they are like those so far: copies of long arrays cost time.
-            expected = self._end * self._n_trees // len(self._sizes)
-            longer = np.empty(expected + expected // 16 + self._most, grower.NODE)
+            left = max(self._n_trees - len(self._sizes), 1)
+            more = left * (self._end // len(self._sizes))
+            longer = np.empty(self._end + more + more // 16 + self._most, grower.NODE)
             longer[: self._end] = self.nodes
             self._nodes = longer
         nodes = self._nodes[self._end :]

@@ -181,7 +181,8 @@ class LeafStatistics:
         if samples is None:
             noise = np.uint64(key), nu
             samples = kernels.draw_rows(self.forest.arrays, self.table, features, noise, draws).T
-        samples += self.forest.base
+        if self.forest.base:
+            samples += self.forest.base
         if self.calibration is not None:
             sums = self.leaf_sums(features)
             wanted = self.calibration.variance(sums.variance)
