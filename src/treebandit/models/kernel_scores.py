@@ -123,16 +123,17 @@ class KernelScores:
     def __call__(self, contexts: Features, arms: Indices) -> Floats:
         """The scores of (n, d) numbers and (n,) arms."""
         places = self._arms.find(arms)
-        if len(contexts) != 1:
+        if not _equal(contexts):
             return _in_blocks(self._scores, contexts, places)
-        kernel, known = self._kernel_of_one(contexts)
-        score = known.get(places.item())
-        return self._summed(kernel, places) if score is None else np.array([score])
+        kernel, known = self._kernel_of_one(contexts[:1])
+        if len(places) == 1 and (score := known.get(places.item())) is not None:
+            return np.array([score])
+        return self._summed(kernel, places)
 
     def with_leverage(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
         """The scores, and how unlike the rows of its arm each row is: k'A⁻¹k, k the kernel to the first landmarks."""
         places = self._arms.find(arms)
-        if 0 < len(contexts) <= _BLOCK and contexts.tobytes() == contexts[0].tobytes() * len(contexts):
+        if _equal(contexts):
             kernel, known = self._kernel_of_one(contexts[:1])
             scores, leverage = self._summed(kernel, places), self._leverage(kernel, places)
             known.update(zip(places.tolist(), scores.tolist(), strict=True))
@@ -230,6 +231,12 @@ class KernelScores:
 
 def _moments(targets: Floats) -> Floats:
     return np.array([targets.mean(), targets.std()])
+
+
+def _equal(contexts: Features) -> bool:
+    """Whether all rows are one and the same, as those of most decisions are; not asked of many."""
+    n = len(contexts)
+    return n == 1 or (1 < n <= _BLOCK and contexts.tobytes() == contexts[0].tobytes() * n)
 
 
 def _in_blocks(found: Callable[[Features, Indices], Floats], contexts: Features, places: Indices) -> Floats:
