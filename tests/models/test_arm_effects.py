@@ -85,6 +85,16 @@ def test_draws_are_joint_and_have_the_moments_of_the_estimate():
     np.testing.assert_allclose(still, np.tile(mean, (2, 1)))
 
 
+def test_draws_belong_to_arms_in_whatever_order_they_come():
+    random = np.random.default_rng(0)
+    arms = random.integers(0, 50, 500)
+    effects = ArmEffects.fit(arms, np.ones(500), 1.0 + 0.01 * arms + random.normal(size=500))
+    rising, order = np.arange(50), random.permutation(50)
+    first = effects.sample(rising, np.ones(50), 3, np.random.default_rng(1), scale=1.0)
+    other = effects.sample(order, np.ones(50), 3, np.random.default_rng(1), scale=1.0)
+    np.testing.assert_array_equal(first[:, order], other)
+
+
 def test_rows_change_their_arm_at_once_and_once_only():
     arms, predicted, rewards, _ = made_rows()
     effects = ArmEffects.fit(arms, predicted, rewards)

@@ -113,6 +113,18 @@ def test_rows_that_are_equal_score_as_each_would_alone():
     np.testing.assert_allclose(scores(same, np.array([0, 7, 99])), alone, atol=1e-6)
 
 
+def test_what_was_decided_is_learned_with_the_same_score():
+    contexts, arms, targets = rings(300)
+    scores, fresh = fitted(contexts, arms, targets), fitted(contexts, arms, targets)
+    offered = np.array([7, 0, 99])
+    for row in (contexts[:1], contexts[1:2]):
+        decided, leverage = scores.with_leverage(np.repeat(row, 3, axis=0), offered)
+        for place in range(3):
+            arm = offered[place : place + 1]
+            assert scores(row, arm) == decided[place] == fresh(row, arm)
+            np.testing.assert_allclose(fresh.with_leverage(row, arm)[1], leverage[place], atol=1e-6)
+
+
 def test_many_rows_are_scored_in_blocks():
     contexts, arms, targets = rings(1200)
     scores = fitted(contexts, arms, targets)

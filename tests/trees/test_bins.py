@@ -78,7 +78,7 @@ def test_refuses_groups_that_are_no_columns(groups):
         Bins.fit(np.zeros((5, 4), np.float32), 64, groups)
 
 
-@pytest.mark.parametrize("row", [[1, 1], [0, 2], [0.5, 0], [np.nan, 0], [0, -1]])
+@pytest.mark.parametrize("row", [[1, 1], [0, 2], [0.5, 0], [0.5, 0.5], [2, -1], [np.nan, 0], [0, -1]])
 def test_refuses_a_group_that_is_not_one_hot(row):
     features = np.array([[1, 0], [0, 0], row], np.float32)
     with pytest.raises(ParameterError, match="one-hot"):

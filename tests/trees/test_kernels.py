@@ -39,6 +39,13 @@ def test_measuring_in_many_blocks_of_rows_is_measuring_row_by_row():
         )
 
 
+@pytest.mark.parametrize("source", [np.random.PCG64, np.random.MT19937])
+def test_a_key_is_the_whole_number_that_the_generator_would_draw(source):
+    random, other = np.random.Generator(source(5)), np.random.Generator(source(5))
+    assert [kernels.draw_key(random) for _ in range(50)] == [int(other.integers(2**63)) for _ in range(50)]
+    assert random.random() == other.random()
+
+
 def test_an_update_touches_reached_leaves_alone():
     leaves, features, targets = measured()
     before = leaves.table.copy()

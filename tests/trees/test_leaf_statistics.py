@@ -8,6 +8,7 @@ from trees.library import fit, tables
 from trees.slow_leaves import SlowLeaves
 
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
+from treebandit.steps import exhausted
 from treebandit.trees import (
     ExtraTrees,
     Forest,
@@ -54,6 +55,15 @@ def test_statistics_are_those_of_the_appendix(table, learner, output):
     slow = SlowLeaves(forest, table.features, table.targets, output=output)
     assert_alike(leaves, slow, table.features, table.targets)
     assert_alike(leaves, slow, table.others, table.targets)
+
+
+@settings(deadline=None, max_examples=20)
+@given(tables())
+def test_measuring_tells_what_is_predicted_of_each_row(table):
+    forest = HistogramForest(n_trees=13).fit(table.features, table.targets, seed=0)
+    predicted = np.empty(len(table.targets))
+    measuring = LeafStatistics.measure_steps(forest, table.features, table.targets, predicted=predicted)
+    np.testing.assert_array_equal(exhausted(measuring).estimate(table.features).mean, predicted)
 
 
 @settings(deadline=None, max_examples=40)

@@ -82,9 +82,11 @@ class ModelAgent(BaseAgent):
         return True
 
     def _finish(self) -> None:
-        super()._finish()
-        if isinstance(self.model, TreeModel) and (swap := self.model.prepared_swap()) is not None:
-            self._unfinished = swap
+        if self._unfinished is not None:
+            super()._finish()
+        model = self.model
+        if isinstance(model, TreeModel) and model.rebuild is not None:
+            self._unfinished = model.prepared_swap()
             super()._finish()
 
     def explain(self, contexts: Any, arms: Any = None, *, draws: int = 100) -> Explanation:

@@ -13,6 +13,8 @@ from treebandit.schema import LARGEST_LABEL
 
 Label = int | str
 _NUMBERS, _NAMES = {int}, {str}
+#: So few arms are found faster one by one.
+_FEW = 8
 
 
 class ArmLabels:
@@ -146,6 +148,8 @@ class ArmIndex:
 
     def find(self, arms: Indices) -> Indices:
         """The row of each arm, (n,); 0 where it was not seen."""
+        if len(arms) <= _FEW:
+            return np.array([self.row(arm) for arm in arms.tolist()], np.intp)
         if not len(self.labels):
             return np.zeros(len(arms), np.intp)
         place = self._sorted.searchsorted(arms)

@@ -46,6 +46,8 @@ class RewardScale:
 
     def standardised(self, rewards: Floats) -> Floats:
         """(n,) rewards in these units."""
+        if len(rewards) == 1:  # as in most lessons: a third of numpy's time
+            return np.array([(rewards.item() - self.mean) / self.deviation])
         return (rewards - self.mean) / self.deviation
 
     def original(self, estimate: Estimate) -> Estimate:

@@ -66,8 +66,11 @@ class ArmEffects:
     def sample(self, arms: Indices, predicted: Floats, draws: int, random: Random, *, scale: float) -> Floats:
         """Joint draws of the effects, (draws, n): rows of one arm share its draw."""
         mean, variance = self._posterior(arms)
-        labels, place = np.unique(arms, return_inverse=True)
-        noise = random.standard_normal((draws, len(labels)))[:, place]
+        if (arms[1:] > arms[:-1]).all():  # each arm once, as on roads
+            noise = random.standard_normal((draws, len(arms)))
+        else:
+            labels, place = np.unique(arms, return_inverse=True)
+            noise = random.standard_normal((draws, len(labels)))[:, place]
         return self._units(predicted) * (mean + scale * np.sqrt(variance) * noise)
 
     def prepared_update(

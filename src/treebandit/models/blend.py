@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from treebandit.models.rebuild import Fit
 from treebandit.models.tree_model import TreeModel
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.trees.forest import Masked
+from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
@@ -86,13 +87,13 @@ class Blend(TreeModel):
             yield from encoder.fit_kernel(rows, targets, np.random.default_rng(len(rows)))
 
     def _completed(
-        self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
+        self, encoder: Encoder, rows: Candidates, targets: Floats, predict: Callable[[], Floats]
     ) -> None:
         """Learn the effects of arms too many for a regression each."""
         assert isinstance(encoder, LinearEncoder)
         if rows.arms is None or not (self._effects and encoder.many_arms):
             return
-        predicted, w = leaves.estimate(features).mean, self.linear_weight
+        predicted, w = predict(), self.linear_weight
         if w > 0.0:
             _, scores, _ = encoder.look_up(rows.contexts, rows.arms)
             predicted += w * (scores - predicted)
@@ -137,7 +138,7 @@ class Blend(TreeModel):
                 predicted[:] = update.predicted + w * (scores - update.predicted)
             if kernel is not None:
                 compared = _compared(kernel_before[:2], predicted, kernel, targets)
-                self.kernel_errors = np.append(compared, kernel_before[2] + len(targets))
+                self.kernel_errors = np.array([*compared.tolist(), kernel_before[2] + len(targets)])
             if change is not None:
                 change()
 
@@ -208,7 +209,7 @@ class Blend(TreeModel):
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
         leaves, encoder, features, scores, leverage = self._look_up(rows)
-        samples = leaves.sample(features, draws=draws, exploration=scale, key=int(random.integers(2**63)))
+        samples = leaves.sample(features, draws=draws, exploration=scale, key=draw_key(random))
         scores = np.maximum(scores, self.scale.least)
         w, effects = self.linear_weight, encoder.effects
         if effects is not None and effects.active and rows.arms is not None:
@@ -223,7 +224,7 @@ class Blend(TreeModel):
             w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
-            bonuses = bonus * encoder.bonus, float(bonus), *encoder.few_rows
+            bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
             rewards = mean if boost else -math.inf, deviation, self.scale.greatest
             blend_kernels.explore(samples, scores, leverage, w, bonuses, rewards)
         return self.scale.mean + self.scale.deviation * samples

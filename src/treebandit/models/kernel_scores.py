@@ -47,6 +47,7 @@ class KernelScores:
 
     __slots__ = (
         "_arms",
+        "_columns",
         "_directions",
         "_inverses",
         "_landmarks",
@@ -68,9 +69,11 @@ class KernelScores:
     ) -> None:
         self._arms, self._scale, self._landmarks, self._rewards = arms, scale, landmarks, rewards
         self._weights, self._inverses = weights, inverses
+        self._columns = _columns(scale)
         self._directions, self._lengths = _directions(landmarks)
-        #: The newest row that came alone, as bytes, and its kernel.
-        self._newest: tuple[bytes, Features] = b"", landmarks[:0]
+        #: The newest row that came alone, as bytes, its kernel, and the scores that followed, by place of the arm: what
+        #: was decided is learned next.
+        self._newest: tuple[bytes, Features, dict[int, float]] = b"", landmarks[:0], {}
 
     @classmethod
     def fit(cls, contexts: Features, arms: Indices, targets: Floats, *, random: np.random.Generator) -> Self:
@@ -87,7 +90,8 @@ class KernelScores:
         size = min(_MOST, max(_STEP, math.isqrt(_MOST_NUMBERS // len(index)) // _STEP * _STEP))
         chosen = random.permutation(len(contexts))[:size]
         scale = _scale(contexts)
-        landmarks = _scaled(contexts[chosen], scale)
+        columns = _columns(scale)
+        landmarks = _scaled(contexts[chosen], columns)
         first, weights = min(_FIRST, len(chosen)), np.zeros((len(index), len(chosen)))
         inverses, rewards = np.zeros((len(index), first, first), np.float32), _moments(targets)
         scores, targets = cls(index, scale, landmarks, weights, inverses, rewards), targets - rewards[0]
@@ -108,7 +112,7 @@ class KernelScores:
                 gram, moment = _RIDGE * prior, np.zeros(len(chosen))
                 for begin in range(0, len(own), _BLOCK):
                     rows = own[begin : begin + _BLOCK]
-                    kernel = scores._compared(_scaled(contexts[rows], scale))
+                    kernel = scores._compared(_scaled(contexts[rows], columns))
                     gram += kernel.T @ kernel
                     moment += kernel.T @ targets[rows].astype(np.float32)
                     yield float(starts[place - 1] + begin) / len(order)
@@ -118,11 +122,23 @@ class KernelScores:
 
     def __call__(self, contexts: Features, arms: Indices) -> Floats:
         """The scores of (n, d) numbers and (n,) arms."""
-        return _in_blocks(self._scores, contexts, self._arms.find(arms))
+        places = self._arms.find(arms)
+        if not _equal(contexts):
+            return _in_blocks(self._scores, contexts, places)
+        kernel, known = self._kernel_of_one(contexts[:1])
+        if len(places) == 1 and (score := known.get(places.item())) is not None:
+            return np.array([score])
+        return self._summed(kernel, places)
 
     def with_leverage(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
         """The scores, and how unlike the rows of its arm each row is: k'A⁻¹k, k the kernel to the first landmarks."""
-        scores, leverage = _in_blocks(self._with_leverage, contexts, self._arms.find(arms))
+        places = self._arms.find(arms)
+        if _equal(contexts):
+            kernel, known = self._kernel_of_one(contexts[:1])
+            scores, leverage = self._summed(kernel, places), self._leverage(kernel, places)
+            known.update(zip(places.tolist(), scores.tolist(), strict=True))
+            return scores, leverage
+        scores, leverage = _in_blocks(self._with_leverage, contexts, places)
         return scores, leverage
 
     @property
@@ -131,19 +147,24 @@ class KernelScores:
         return float(self._rewards[1])
 
     def _scores(self, contexts: Features, places: Indices) -> Floats:
-        return self._summed(self._kernel(contexts), places)
+        return self._summed(self._compared(_scaled(contexts, self._columns)), places)
 
     def _with_leverage(self, contexts: Features, places: Indices) -> Floats:
-        kernel, inverses = self._kernel(contexts), self._inverses[places]
-        first = kernel[:, : inverses.shape[1]]
-        leverage = np.einsum("ij,ij->i", np.matmul(first[:, None], inverses)[:, 0], first)
-        return np.stack([self._summed(kernel, places), np.maximum(leverage, 0.0)])
+        kernel = self._compared(_scaled(contexts, self._columns))
+        return np.stack([self._summed(kernel, places), self._leverage(kernel, places)])
 
     def _summed(self, kernel: Features, places: Indices) -> Floats:
-        """The scores that follow from the (n, m) kernel of rows and landmarks."""
+        """The scores that follow from the (n, m) kernel of rows and landmarks, or from that of one row, (1, m)."""
         scores: Floats = np.einsum("ij,ij->i", kernel, self._weights[places])
         scores += self._rewards[0]
         return scores
+
+    def _leverage(self, kernel: Features, places: Indices) -> Floats:
+        """The leverage that follows from the kernel."""
+        inverses = self._inverses[places]
+        first = kernel[:, : inverses.shape[1]]
+        leverage: Floats = np.einsum("ij,ij->i", np.matmul(first[:, None], inverses)[:, 0], first)
+        return np.maximum(leverage, 0.0)
 
     def attribution(self, contexts: Features, arms: Indices) -> tuple[float, Floats, Floats]:
         """The mean reward, what each number adds to it, (n, d), and the constant of the arm, (n,).
@@ -151,20 +172,17 @@ class KernelScores:
         The kernel is Σ x_j y_j (1 - φ/π), with 1 - φ/π the share of units that are active for both rows: each product
         is what its number adds.
         """
-        scaled, weights = _scaled(contexts, self._scale), self._weights[self._arms.find(arms)]
+        scaled, weights = _scaled(contexts, self._columns), self._weights[self._arms.find(arms)]
         active = self._active(scaled)[0] * weights
         return float(self._rewards[0]), scaled * (active @ self._landmarks), _CONSTANT * weights.sum(axis=1)
 
-    def _kernel(self, contexts: Features) -> Features:
-        if len(contexts) > 1 and (contexts == contexts[0]).all():
-            return np.broadcast_to(self._kernel(contexts[:1]), (len(contexts), len(self._landmarks)))
-        if len(contexts) != 1:
-            return self._compared(_scaled(contexts, self._scale))
-        row, (known, kernel) = contexts.tobytes(), self._newest
-        if row != known:  # what was decided is learned next
-            kernel = self._compared(_scaled(contexts, self._scale))
-            self._newest = row, kernel
-        return kernel
+    def _kernel_of_one(self, contexts: Features) -> tuple[Features, dict[int, float]]:
+        """The (1, m) kernel of one row and all landmarks, and the scores that were found of it, by place of the arm."""
+        row, (newest, kernel, known) = contexts.tobytes(), self._newest
+        if row != newest:
+            kernel, known = self._compared(_scaled(contexts, self._columns)), {}
+            self._newest = row, kernel, known
+        return kernel, known
 
     def _compared(self, scaled: Features) -> Features:
         """The kernel of (n, d) scaled rows and all landmarks, (n, m)."""
@@ -215,6 +233,12 @@ def _moments(targets: Floats) -> Floats:
     return np.array([targets.mean(), targets.std()])
 
 
+def _equal(contexts: Features) -> bool:
+    """Whether all rows are one and the same, as those of most decisions are; not asked of many."""
+    n = len(contexts)
+    return n == 1 or (1 < n <= _BLOCK and contexts.tobytes() == contexts[0].tobytes() * n)
+
+
 def _in_blocks(found: Callable[[Features, Indices], Floats], contexts: Features, places: Indices) -> Floats:
     """What is found of all rows, some of them at a time: each is compared with all landmarks."""
     starts = range(0, max(len(places), 1), _BLOCK)
@@ -222,14 +246,21 @@ def _in_blocks(found: Callable[[Features, Indices], Floats], contexts: Features,
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=-1)
 
 
-def _scaled(contexts: Features, scale: Features) -> Features:
-    """(n, d) numbers centred, scaled and cut off; what is missing is the mean."""
+def _columns(scale: Features) -> tuple[Features, Features, Features, Features]:
+    """Mean, factor, least and greatest value of all columns, by their scale."""
     mean, factor, bound = scale
-    scaled: Features = (contexts - mean) * factor
+    return mean, factor, -bound, bound
+
+
+def _scaled(contexts: Features, columns: tuple[Features, Features, Features, Features]) -> Features:
+    """(n, d) numbers centred, scaled and cut off; what is missing is the mean."""
+    mean, factor, least, greatest = columns
+    scaled: Features = contexts - mean
+    scaled *= factor
     missing = np.isnan(scaled)
-    if missing.any():
+    if np.count_nonzero(missing):
         scaled[missing] = 0.0
-    np.minimum(np.maximum(scaled, -bound, out=scaled), bound, out=scaled)
+    np.minimum(np.maximum(scaled, least, out=scaled), greatest, out=scaled)
     return scaled
 
 

@@ -135,13 +135,17 @@ class LinearEncoder(Encoder):
 
     @property
     def bonus(self) -> float:
-        """The bonus of a row that its arm knows nothing of.
-
-        The deviation of rewards over √width, so that over an arm's rows it is about the standard error of the arm's
-        mean; times √log₂ K, as the best of K arms is harder to find.
-        """
+        """The bonus of a row that its arm knows nothing of."""
         assert self.ridge is not None
-        return self.ridge.reward_sd * math.sqrt(math.log2(max(self._arms, 2)) / self._linear_width)
+        return self.bonus_of(self.ridge.reward_sd)
+
+    def bonus_of(self, deviation: float) -> float:
+        """The same for rewards of this deviation.
+
+        It is divided by √width, so that over an arm's rows it is about the standard error of the arm's mean; times
+        √log₂ K, as the best of K arms is harder to find.
+        """
+        return deviation * math.sqrt(math.log2(max(self._arms, 2)) / self._linear_width)
 
     @property
     def few_rows(self) -> tuple[float, float]:

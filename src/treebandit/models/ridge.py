@@ -91,7 +91,9 @@ class Ridge:
 
         how: what `RewardModel` names besides; a regression learns the same in any round, and without chance.
         """
-        columns = rows.columns if self._columns is None else self._merged(rows.columns)
+        columns = rows.columns
+        if self._columns is not None and columns is not self._columns:
+            columns = self._merged(columns)
         contexts, arms = plain_arrays(rows.contexts, rows.arms)
         index, parts = self._arms, self.parts
         if columns is not self._columns or not self._has_room(arms):
@@ -111,8 +113,10 @@ class Ridge:
             return False
         _, blocks, places, _, _ = self.parts
         size, capacity = blocks.item(block, SIZE), blocks.item(block, CAPACITY)
+        if capacity >= places.shape[1]:
+            return True
         coded = len(self._columns) - self._columns.categories.count(0)
-        return bool(min(size + coded, places.shape[1]) <= capacity)
+        return bool(size + coded <= capacity)
 
     def _with_room(self, columns: Columns, contexts: Features, arms: Indices) -> tuple[ArmIndex, Parts]:
         """Arms and arrays that these rows fit into; what they hold is the same."""

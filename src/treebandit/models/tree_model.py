@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
 from treebandit.trees.calibration_fit import calibrate_steps
 from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner
+from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics, held_out
 
 #: A rebuild is spread over the first of so many parts of the rounds until the next one.
@@ -214,8 +215,12 @@ class TreeModel(HistoryModel):
         encoder, features = self._fitted_encoder(rows, targets, random)
         yield from scaled(self._fit_beside(encoder, rows, targets), 0.0, _ENCODED)
         yield _ENCODED
-        leaves = yield from self._measured(encoder, features, targets, random)
-        self._completed(encoder, leaves, rows, features, targets)
+        leaves, predicted = yield from self._measured(encoder, features, targets, random)
+
+        def predict() -> Floats:
+            return leaves.estimate(features).mean if predicted is None else predicted
+
+        self._completed(encoder, rows, targets, predict)
         return Fit(scale, encoder, leaves)
 
     def _fitted_encoder(self, rows: Candidates, targets: Floats, random: Random) -> tuple[Encoder, Features]:
@@ -231,9 +236,12 @@ class TreeModel(HistoryModel):
         yield from ()
 
     def _completed(
-        self, encoder: Encoder, leaves: LeafStatistics, rows: Candidates, features: Features, targets: Floats
+        self, encoder: Encoder, rows: Candidates, targets: Floats, predict: Callable[[], Floats]
     ) -> None:
-        """What is learned from what the new trees leave open, and kept with the encoder."""
+        """What is learned from what the new trees leave open, and kept with the encoder.
+
+        predict: gives what the new trees predict of the rows, (n,).
+        """
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return Encoder.restored(state, categories=self.settings.categories)
@@ -255,7 +263,8 @@ class TreeModel(HistoryModel):
 
     def _measured(
         self, encoder: Encoder, features: Features, targets: Floats, random: Random
-    ) -> Generator[float, None, LeafStatistics]:
+    ) -> Generator[float, None, tuple[LeafStatistics, Floats | None]]:
+        """The leaves of new trees, and what these predict of all rows, where measuring has told that."""
         settings, seed = self.settings, int(random.integers(2**31 - 1))
         grown = held = np.arange(len(targets))
         if settings.statistics == "held_out" and len(targets) >= 4:
@@ -267,6 +276,7 @@ class TreeModel(HistoryModel):
         forest = yield from scaled(self._grown(encoder, *own, seed), _ENCODED, grown_at)
         if not whole:
             features, targets = features[held], targets[held]
+        predicted = np.empty(len(targets))
         measuring = LeafStatistics.measure_steps(
             forest,
             features,
@@ -274,13 +284,14 @@ class TreeModel(HistoryModel):
             output=settings.leaf_output,
             out_of_bag=settings.statistics == "out_of_bag",
             prior_rows=settings.prior_rows,
+            predicted=predicted,
         )
         leaves = yield from scaled(measuring, grown_at, measured_at)
         if calibrated:
             grow, seed = partial(self._grown, encoder), int(random.integers(2**31 - 1))
             learning = calibrate_steps(grow, leaves, *own, seed=seed)
             leaves.calibration = yield from scaled(learning, measured_at, 1.0)
-        return leaves
+        return leaves, predicted if whole and settings.leaf_output == "library" else None
 
     def _encoded(self, rows: Candidates) -> tuple[LeafStatistics, Features]:
         if self.leaves is None or self.encoder is None:
@@ -314,8 +325,7 @@ class TreeModel(HistoryModel):
     def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Joint draws, (draws, n): each leaf's output is drawn, so rows in one leaf share its draw."""
         leaves, features = self._encoded(rows)
-        key = int(random.integers(2**63))
-        samples = leaves.sample(features, draws=draws, exploration=scale, key=key)
+        samples = leaves.sample(features, draws=draws, exploration=scale, key=draw_key(random))
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

@@ -115,12 +115,17 @@ def _runs(width: int, column_groups: ColumnGroups) -> list[tuple[int, int]]:
     return runs
 
 
-def _place_of_one(features: Features, start: int, stop: int) -> NDArray[np.int64]:
+def _place_of_one(features: Features, start: int, stop: int) -> Features:
     """Which of the columns from start to stop is 1 in each row, counted from 1; 0 where none is."""
     block = features[:, start:stop]
-    place: NDArray[np.int64] = block.argmax(1) + 1
-    place[block[np.arange(len(block)), place - 1] != 1] = 0
-    if np.count_nonzero(block) != np.count_nonzero(place):
+    # A matrix product is much faster than a search. A row's sum is at most 1, which is the least number of entries that
+    # a row with any has: so if sums and numbers of entries are equal in all, each such row has one entry, which is 1.
+    weights = np.stack([np.arange(1, stop - start + 1), np.ones(stop - start)], axis=1).astype(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums: Features = block @ weights
+    place, total = sums[:, 0], sums[:, 1]
+    within = total.max(initial=0.0) <= 1.0 and total.min(initial=0.0) >= 0.0
+    if not (within and np.count_nonzero(block != 0.0) == total.sum(dtype=np.float64)):
         raise ParameterError(
             f"columns {start} to {stop - 1} are grouped as one category's one-hot, but hold other numbers than at "
             "most a single 1 a row; group only one-hot columns"

@@ -279,7 +279,10 @@ def _siblings_together(
         trees.append(np.repeat(trees[-1][inner], 2))
         level = np.column_stack((left[level[inner]], right[level[inner]])).ravel()
         levels.append(level)
-    return np.concatenate(levels)[np.argsort(np.concatenate(trees), kind="stable")]
+    tree_of = np.concatenate(trees)
+    # Numbers of 16 bits are sorted in one pass.
+    tree_of = tree_of.astype(np.uint16) if len(starts) < 1 << 16 else tree_of
+    return np.concatenate(levels)[np.argsort(tree_of, kind="stable")]
 
 
 def _depths(starts: NDArray[np.int64], is_leaf: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from treebandit.steps import exhausted
 from treebandit.trees import grower
 from treebandit.trees.bins import MOST_BINS, Bins
 from treebandit.trees.forest import Forest, Masked
+from treebandit.trees.kernels import draw_key
 from treebandit.trees.limits import check_limits, check_max_features
 
 _NO_ROW = np.empty(0, np.uint8)
@@ -102,7 +103,7 @@ class HistogramForest:
             if self.bootstrap:
                 drawn = random.integers(0, n, n, dtype=np.int32)
                 weights = np.bincount(drawn, minlength=n).astype(np.int32)
-            sample, key = (centred, weights, size, bag), int(random.integers(2**63))
+            sample, key = (centred, weights, size, bag), draw_key(random)
             *own, _ = limits[tree >= seeing]
             sizes.append(grower.grow_tree(given, sample, (*own, key), _NO_ROW, draft, work))
             grown += draft[: sizes[-1]].tobytes()

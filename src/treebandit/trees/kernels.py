@@ -16,12 +16,13 @@ from numba import float64, uint32, uint64
 from numpy.typing import NDArray
 
 from treebandit.compiled import njit
-from treebandit.core import Features, Floats
+from treebandit.core import Features, Floats, Random
 
 #: Trees walked in step; a forest's roots are padded to a multiple of it.
 CHAINS = 10
-#: Rows laid out at a time, so that they stay in the cache.
-ROWS = 1024
+#: Rows laid out at a time: at most so many, since leaves are fetched into the cache for all of them; and fewer, but not
+#: less than the second number, where they would not stay in the cache themselves, which holds so many of their numbers.
+ROWS, _FEWEST_ROWS, _CACHED = 8192, 1024, 1 << 18
 
 #: threshold: go right at or above it; step: distance to the left child << bits | column of the laid-out row.
 NODE = np.dtype([("threshold", np.float32), ("step", np.uint32)])
@@ -71,8 +72,16 @@ class RowArrays(NamedTuple):
 
 def scratch(n: int, width: int) -> tuple[Features, NDArray[np.uint64]]:
     """For n rows of so many features: rows as laid out, and where they are in the trees of a block."""
-    size = n if n < ROWS else ROWS
+    size = n or 1
+    if n > _FEWEST_ROWS:
+        size = min(n, ROWS, max(_FEWEST_ROWS, _CACHED // max(2 * width, 1)))
     return np.empty((size, 2 * width), np.float32), np.empty((size, CHAINS), np.uint64)
+
+
+def draw_key(random: Random) -> int:
+    """A random key below 2⁶³, the one that `random.integers(2**63)` would draw, in a sixth of its time."""
+    source = random.bit_generator
+    return source.random_raw() >> 1 if isinstance(source, np.random.PCG64) else int(random.integers(2**63))
 
 
 kernel = njit(_nrt=False, error_model="numpy")
@@ -121,9 +130,9 @@ def _walk(forest, block, rows, n, found):  # type: ignore[no-untyped-def]
 def find_leaves(forest, features, ends, scratch):  # type: ignore[no-untyped-def]
     """Note the node at which each row ends in each tree, in (n, n_trees) ends."""
     trees, (rows, found) = ForestArrays(*forest), scratch
-    n = features.shape[0]
-    for start in range(0, n, ROWS):
-        size = n - start if n - start < ROWS else ROWS
+    n, most = features.shape[0], rows.shape[0]
+    for start in range(0, n, most):
+        size = n - start if n - start < most else most
         lay_out(features, start, size, rows)
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
@@ -136,9 +145,9 @@ def find_leaves(forest, features, ends, scratch):  # type: ignore[no-untyped-def
 def score_rows(forest, table, features, sums, scratch):  # type: ignore[no-untyped-def]
     """Add the leaf output, s²/c and count of each tree to (3, n) sums."""
     trees, (rows, found) = ForestArrays(*forest), scratch
-    n = features.shape[0]
-    for start in range(0, n, ROWS):
-        size = n - start if n - start < ROWS else ROWS
+    n, most = features.shape[0], rows.shape[0]
+    for start in range(0, n, most):
+        size = n - start if n - start < most else most
         lay_out(features, start, size, rows)
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
@@ -229,9 +238,9 @@ def sample_rows(forest, table, features, noise, samples, scratch):  # type: igno
     noise: key and exploration. scratch: and (k,) and (k, draws) more, k = n where leaves are to be compared, else 0.
     """
     trees, (rows, found, leaves, drawn), (key, exploration) = ForestArrays(*forest), scratch, noise
-    n = features.shape[0]
-    for start in range(0, n, ROWS):
-        size = n - start if n - start < ROWS else ROWS
+    n, most = features.shape[0], rows.shape[0]
+    for start in range(0, n, most):
+        size = n - start if n - start < most else most
         lay_out(features, start, size, rows)
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
@@ -250,7 +259,7 @@ def draw_rows(
     n = len(features)
     samples = np.zeros((n, draws))
     # Comparing leaves costs time, too: with one draw, or few of many rows, more than it saves.
-    shared = n if draws > 1 and 1 < n < 4 * draws and n <= ROWS else 0
+    shared = n if draws > 1 and 1 < n < 4 * draws and n <= _FEWEST_ROWS else 0
     rows, found = scratch(n, features.shape[1])
     more = np.empty(shared, np.uint64), np.empty((shared, draws))
     sample_rows(forest, table, features, noise, samples, (rows, found, *more))
@@ -278,10 +287,10 @@ def learn_rows(forest, leaves, rows_, expected, fixed, made):  # type: ignore[no
     if known.version[0] != expected:
         return
     table, features, in_bag = known.table, given.features, given.in_bag
-    n = features.shape[0]
+    n, most = features.shape[0], rows.shape[0]
     prior_rows, bags = known.prior_rows, in_bag.shape[0] > 0
-    for start in range(0, n, ROWS):
-        size = n - start if n - start < ROWS else ROWS
+    for start in range(0, n, most):
+        size = n - start if n - start < most else most
         lay_out(features, start, size, rows)
         for i in range(size):
             prefix[i] = trees.base

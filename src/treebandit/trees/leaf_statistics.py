@@ -93,8 +93,12 @@ class LeafStatistics:
         output: LeafOutput = "library",
         out_of_bag: bool = False,
         prior_rows: float = 0.0,
+        predicted: Floats | None = None,
     ) -> Generator[float, None, LeafStatistics]:
-        """`measure`, some rows at a time; yields the share of the rows that are measured."""
+        """`measure`, some rows at a time; yields the share of the rows that are measured.
+
+        predicted: (n,), becomes what the outputs that the library set predict of each row.
+        """
         if output not in ("library", "average"):
             raise ParameterError(f"leaf output {output!r}; choose 'library' or 'average'")
         # For other types, and for arrays that cannot be written to, the kernel would be compiled once more.
@@ -108,7 +112,10 @@ class LeafStatistics:
             yield start / n
             part = slice(start, start + _ROWS)
             rows = RowArrays(features[part], targets[part], bags[part])
-            kernels.learn_rows(forest.arrays, tuple(empty), tuple(rows), step, True, _learning(rows.features))
+            made = _learning(rows.features)
+            kernels.learn_rows(forest.arrays, tuple(empty), tuple(rows), step, True, made)
+            if predicted is not None:
+                predicted[part] = made[0]
         prior = _set_variances(forest, table, targets, prior_rows)
         if output == "average":
             table[:, OUTPUT] = np.where(table[:, COUNT] > 0, table[:, MEAN], forest.values)
@@ -174,7 +181,8 @@ class LeafStatistics:
         if samples is None:
             noise = np.uint64(key), nu
             samples = kernels.draw_rows(self.forest.arrays, self.table, features, noise, draws).T
-        samples += self.forest.base
+        if self.forest.base:
+            samples += self.forest.base
         if self.calibration is not None:
             sums = self.leaf_sums(features)
             wanted = self.calibration.variance(sums.variance)
