@@ -51,7 +51,8 @@ def explore(samples, scores, leverage, weight, bonus, rewards):  # type: ignore[
             samples[k, i] += weight * (scores[i] - samples[k, i])
             best = samples[k, i] if samples[k, i] > best else best
         if mean - best > deviation > 0.0:
-            more = ((mean - best) / deviation) ** 2
+            more = (mean - best) / deviation
+            more *= more
         # What is expected to pay nearly the greatest reward needs no rival.
         rare = scale * (deviation if greatest - best > deviation else greatest - best)
         for i in range(samples.shape[1]):

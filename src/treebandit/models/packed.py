@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from treebandit import compiled
 from treebandit.compiled import njit
 
 #: A kernel that Python calls. Division by 0 gives inf, as in numpy: a kernel that changes arrays must not raise. It
@@ -17,17 +18,10 @@ from treebandit.compiled import njit
 kernel = njit(error_model="numpy", _nrt=False)
 #: One that rebuilds call with many rows: other threads go on meanwhile.
 long_kernel = njit(error_model="numpy", _nrt=False, nogil=True)
-#: A part of kernels. Without the wrappers that Python would need, it compiles in half the time.
-part = njit(cache=False, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+#: A part of kernels.
+part = compiled.part(error_model="numpy", _nrt=False)
 #: The same for long sums, which may be taken in any order; NaN stays NaN.
-summing = njit(
-    cache=False,
-    error_model="numpy",
-    _nrt=False,
-    fastmath={"reassoc", "contract", "nsz"},
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-)
+summing = compiled.part(error_model="numpy", _nrt=False, fastmath={"reassoc", "contract", "nsz"})
 
 
 @part

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treebandit.compiled import njit
+from treebandit.compiled import njit, part
 from treebandit.core import Features, Floats
 from treebandit.trees.forest import Forest
 from treebandit.trees.kernels import COUNT, OUTPUT, ForestArrays
@@ -28,7 +28,7 @@ def attributions(forest: Forest, table: Floats, features: Features) -> tuple[Flo
 
 
 #: Rows of arrays are copied here, for which numba needs its reference counts.
-helper = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+helper = part()
 
 
 @njit(cache=True)

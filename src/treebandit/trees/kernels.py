@@ -15,7 +15,7 @@ import numpy as np
 from numba import float64, uint32, uint64
 from numpy.typing import NDArray
 
-from treebandit.compiled import njit
+from treebandit.compiled import njit, part
 from treebandit.core import Features, Floats, Random
 
 #: Trees walked in step; a forest's roots are padded to a multiple of it.
@@ -85,7 +85,7 @@ def draw_key(random: Random) -> int:
 
 
 kernel = njit(_nrt=False, error_model="numpy")
-helper = njit(_nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+helper = part(_nrt=False, error_model="numpy")
 
 
 @helper

@@ -13,7 +13,7 @@ import numpy as np
 from numba import int64, uint64
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from treebandit.compiled import njit
+from treebandit.compiled import part
 from treebandit.trees.kernels import STEP, mix
 
 #: What a row adds to the real part of a moment besides its weight.
@@ -27,11 +27,11 @@ WIDE = 256
 
 
 def inner() -> Any:
-    """A function that only other kernels call: nothing is compiled to call it from Python, and nothing kept on disk.
+    """A function that only other kernels call.
 
     Without numba's own reference counts a slice costs nothing; so it may neither allocate nor return arrays.
     """
-    return njit(cache=False, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return part(error_model="numpy", _nrt=False)
 
 
 @inner()
@@ -175,7 +175,7 @@ def _draw_columns(columns, untried, wanted, key):  # type: ignore[no-untyped-def
         kept += 1 - taken
 
 
-@njit(cache=False, error_model="numpy", _nrt=False, inline="always")
+@part(error_model="numpy", _nrt=False, inline="always")
 def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
     """Give the node the best split among `tried` groups drawn at random; returns its gain, negative for none.
 
