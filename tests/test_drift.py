@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treebandit.drift import Adwin, packed, unpacked
+from treebandit.drift import Adwin, error_window, packed, unpacked
 from treebandit.errors import SavedFileError
 
 RIVER = json.loads(Path(__file__).with_name("adwin.json").read_text())["streams"]
@@ -96,7 +96,7 @@ def test_changes_below_the_tolerance_are_none():
 def test_a_few_rare_clicks_in_a_row_are_no_change(seed):
     clicks = np.random.default_rng(seed).random(20_000) < 0.005
     errors = (clicks - 0.005) / math.sqrt(0.005 * 0.995)
-    window = Adwin(1e-4, every=8, tolerance=0.1)
+    window = error_window()
     assert not window.update(errors)
     assert window.greatest == errors.max() > 10
 
@@ -104,7 +104,7 @@ def test_a_few_rare_clicks_in_a_row_are_no_change(seed):
 def test_clicks_that_become_four_times_as_many_are_a_change():
     random = np.random.default_rng(0)
     clicks = np.r_[random.random(5000) < 0.02, random.random(1000) < 0.08]
-    window = Adwin(1e-4, every=8, tolerance=0.1)
+    window = error_window()
     assert window.update((clicks - 0.02) / 0.14)
     assert 500 < window.width < 1200
 
