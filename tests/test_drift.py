@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treebandit.drift import Adwin, packed, unpacked
+from treebandit.drift import Adwin, error_window, packed, unpacked
 from treebandit.errors import SavedFileError
 
 RIVER = json.loads(Path(__file__).with_name("adwin.json").read_text())["streams"]
@@ -49,6 +49,30 @@ def test_the_window_knows_mean_and_variance_of_its_numbers(numbers):
     assert sum(total for total, _ in inside) == pytest.approx(sum(numbers), abs=1e-7)
 
 
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=200), st.integers(-3, 210))
+def test_without_its_newest_numbers_a_window_is_that_of_the_older_ones(numbers, count):
+    window = Adwin(1e-300)
+    window.update(numbers)
+    window.drop_newest(count)
+    left = numbers[: window.width]
+    assert len(left) <= max(len(numbers) - max(count, 0), 0)
+    assert window.total == pytest.approx(sum(left), abs=1e-7)
+    assert window.variance == pytest.approx(np.var(left) if left else 0.0, abs=1e-6)
+    again = unpacked(packed([window]), Adwin(1e-300), 1)[0]
+    for each in (window, again):
+        each.update(numbers)
+        assert each.width == len(left) + len(numbers)
+        assert each.mean == pytest.approx(np.mean([*left, *numbers]), abs=1e-7)
+
+
+def test_no_more_numbers_are_dropped_than_the_last_bucket_holds():
+    window = Adwin(1e-300)
+    window.update(range(100))
+    assert [len(size) for size in window.buckets] == [4, 4, 4, 5, 2]
+    window.drop_newest(5)
+    assert window.width == 100 - 4 - 2
+
+
 @settings(max_examples=50)
 @given(st.integers(60, 200), st.integers(30, 60), st.floats(-3, 3), st.integers(0, 99))
 def test_errors_that_move_away_from_0_are_told_from_those_that_come_closer(old, new, step, seed):
@@ -72,7 +96,7 @@ def test_changes_below_the_tolerance_are_none():
 def test_a_few_rare_clicks_in_a_row_are_no_change(seed):
     clicks = np.random.default_rng(seed).random(20_000) < 0.005
     errors = (clicks - 0.005) / math.sqrt(0.005 * 0.995)
-    window = Adwin(1e-4, every=8, tolerance=0.1)
+    window = error_window()
     assert not window.update(errors)
     assert window.greatest == errors.max() > 10
 
@@ -80,7 +104,7 @@ def test_a_few_rare_clicks_in_a_row_are_no_change(seed):
 def test_clicks_that_become_four_times_as_many_are_a_change():
     random = np.random.default_rng(0)
     clicks = np.r_[random.random(5000) < 0.02, random.random(1000) < 0.08]
-    window = Adwin(1e-4, every=8, tolerance=0.1)
+    window = error_window()
     assert window.update((clicks - 0.02) / 0.14)
     assert 500 < window.width < 1200
 

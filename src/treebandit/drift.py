@@ -23,7 +23,7 @@ _FEWEST_ROWS = 10
 FIRST_ROWS = 64
 #: Of the windows: how likely a false alarm is at a cut, and by how many standard deviations of the rewards a mean error
 #: has to move. Changes that matter exceed both within some dozens of rows.
-_DELTA, _EVERY, _TOLERANCE = 1e-4, 8, 0.1
+_DELTA, _EVERY, _TOLERANCE = 1e-3, 8, 0.1
 #: Errors beyond so many standard deviations count as if they were nearer: one outlier is no change.
 LARGEST_ERROR = 10.0
 #: Buckets of one size, at most; one more, and the two oldest become one of twice the size.
@@ -130,14 +130,30 @@ class Adwin:
     def _drop(self) -> None:
         """Let the oldest bucket go."""
         power = len(self.buckets) - 1
-        total, around = self.buckets[power].pop(0)
-        count = 1 << power
+        self._leave(*self.buckets[power].pop(0), 1 << power)
+        self._trim()
+
+    def _leave(self, total: float, around: float, count: int) -> None:
+        """Take a bucket's numbers out of mean and variance."""
         self.width -= count
         self.total -= total
         between = count * self.width / (count + self.width) * (total / count - self.mean) ** 2
         self.squares = max(self.squares - around - between, 0.0)
+
+    def _trim(self) -> None:
+        """Forget the greatest sizes of which there is no bucket."""
         while len(self.buckets) > 1 and not self.buckets[-1]:
             self.buckets.pop()
+
+    def drop_newest(self, count: int) -> None:
+        """Let the buckets go that hold any of so many of the newest numbers."""
+        left, power = max(self.width - count, 0), 0
+        while self.width > left:
+            if self.buckets[power]:
+                self._leave(*self.buckets[power].pop(), 1 << power)
+            else:
+                power += 1
+        self._trim()
 
     def _newer(self) -> int:
         """How many numbers follow the cut at which older and newer ones differ most; 0 where they do not differ."""

@@ -100,6 +100,19 @@ def test_candidates_without_arms_are_watched_together():
     assert agent.estimate([[-0.9, 0.0]]).mean[0] > agent.estimate([[0.9, 0.0]]).mean[0]
 
 
+def test_arms_that_the_trees_do_not_see_are_watched_together(tmp_path):
+    agent = Bandit(SMALL, arm_encoding="none", memory="auto", seed=0)
+    random = np.random.default_rng(0)
+    for t in range(400):
+        if t == 250:
+            agent.save(tmp_path / "agent")
+            agent = treebandit.load(tmp_path / "agent")
+        x = random.uniform(-1, 1, (3, 2))
+        row = int(agent.choose(x, arms=["a", "b", "c"])[0])
+        agent.learn(x[row], x[row, 0] * (1 if t < 250 else -1), arms=["abc"[row]])
+    assert len(agent.model.history) < 190
+
+
 @pytest.mark.parametrize("kind", [Bandit, LinUCB])
 @pytest.mark.parametrize("memory", ["most", 3, 10.5, None])
 def test_other_memories_are_refused(kind, memory):

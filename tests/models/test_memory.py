@@ -20,9 +20,9 @@ def history(arms):
     return History().appended(rows(np.arange(len(arms)), arms), np.arange(float(len(arms))))
 
 
-def watched(arms, errors):
+def watched(arms, errors, memory=None):
     """The memory at its first alarm, and how many rows it had seen; or after the last row."""
-    memory = Memory("auto")
+    memory = Memory("auto") if memory is None else memory.answered()
     for seen in range(1, len(arms) + 1):
         memory = memory.after(arms[seen - 1 : seen], errors[seen - 1 : seen])
         if memory.alarm:
@@ -69,6 +69,48 @@ def test_only_the_arm_that_has_changed_is_forgotten():
     assert kept[mine][-8:].all()
 
 
+@pytest.mark.parametrize("changed", [[2], [0, 1, 2, 3]])
+def test_a_model_that_stays_wrong_after_an_alarm_raises_the_next_one(changed):
+    """As where the truth goes on changing: errors are compared with those of before the first change."""
+    arms, errors = drifting(changed, n=3000)
+    memory, seen = watched(arms, errors)
+    mine = np.isin(arms, changed)
+    errors[seen:][mine[seen:]] += 0.6  # the new model is less wrong
+    again, later = watched(arms[seen:], errors[seen:], memory)
+    assert again.alarm
+    assert 20 < later < 1000
+    kept = again.kept(history(arms[: seen + later]))
+    assert not kept[:seen][mine[:seen]].any()
+
+
+@pytest.mark.parametrize("changed", [[2], [0, 1, 2, 3]])
+def test_a_model_that_is_right_again_after_an_alarm_raises_none(changed):
+    arms, errors = drifting(changed, n=3000)
+    memory, seen = watched(arms, errors)
+    errors[seen:][np.isin(arms[seen:], changed)] += 1.0
+    assert not watched(arms[seen:], errors[seen:], memory)[0].alarm
+
+
+def test_a_change_may_come_within_many_rows_that_are_learned_at_once():
+    arms, errors = drifting([0, 1, 2, 3], n=3000)
+    memory = Memory("auto").after(arms, errors)
+    assert memory.alarm
+    kept = memory.kept(history(arms))
+    assert not kept[:700].any()
+    assert kept[-500:].all()
+    assert not memory.after(arms[:50], errors[:50]).alarm
+
+
+def test_arms_are_forgotten_together_where_the_model_does_not_see_them():
+    arms, errors = drifting([0, 1, 2, 3])
+    memory, seen = watched(arms, errors, Memory("auto", per_arm=False))
+    kept = memory.kept(history(arms[:seen]))
+    assert not kept[:780].any()
+    before, _ = watched(arms[:700], errors[:700], Memory("auto", per_arm=False))
+    again = Memory.restored(before.state(), "auto", history(arms[:700]), per_arm=False)
+    assert repr(again.state()) == repr(before.state())
+
+
 def test_errors_without_change_and_errors_that_shrink_raise_no_alarm():
     arms, errors = drifting([])
     assert not watched(arms, errors)[0].alarm
@@ -101,9 +143,26 @@ def test_a_memory_goes_on_where_it_was_saved():
     np.testing.assert_array_equal(one.kept(of), other.kept(of))
 
 
+def test_a_memory_that_has_forgotten_goes_on_where_it_was_saved():
+    arms, errors = drifting([2], n=3000)
+    memory, seen = watched(arms, errors)
+    rows = history(arms[:seen])
+    rows, memory = rows.only(memory.kept(rows)), memory.answered()
+    assert (rows.arms == 2).sum() < 100
+    again = Memory.restored(memory.state(), "auto", rows)
+    one, other = (watched(arms[seen:], errors[seen:], each) for each in (memory, again))
+    assert one[0].alarm
+    assert one[1] == other[1]
+    assert repr(one[0].state()) == repr(other[0].state())
+
+
 @pytest.mark.parametrize(
     "forged",
     [
+        {"before": np.full(4, 10**6)},
+        {"before": np.full(4, -1)},
+        {"before": np.zeros(3, np.int64)},
+        {"before": None},
         {"arms": np.array([0, 0, 1, 2])},
         {"arms": np.array([0, 1, 2])},
         {"newest": np.zeros((2, 513))},

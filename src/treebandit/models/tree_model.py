@@ -48,12 +48,17 @@ class TreeModel(HistoryModel):
         self.settings = settings
         self.leaves: LeafStatistics | None = None
         self.encoder: Encoder | None = None
-        self.memory = Memory(settings.memory)
+        self.memory = Memory(settings.memory, per_arm=self._per_arm)
         self.level = 0
         #: How many rounds the rows that were dropped stand for: the schedule goes by the rounds since.
         self.dropped_rounds = 0
         #: The rebuild that is under way.
         self.rebuild: Rebuild | None = None
+
+    @property
+    def _per_arm(self) -> bool:
+        """Whether the model tells arms apart."""
+        return self.settings.arm_encoding != "none"
 
     @property
     def fitted(self) -> bool:
@@ -106,8 +111,7 @@ class TreeModel(HistoryModel):
         """The memory once it knows how far off these rows are predicted."""
         if not self.memory.watches(self.history):
             return self.memory
-        arms = None if self.settings.arm_encoding == "none" else rows.arms
-        return self.memory.after(arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
+        return self.memory.after(rows.arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
 
     def _kept(self, history: History, memory: Memory, t: int) -> tuple[History, int, int]:
         """The rows that a rebuild in round t fits, the rounds that all rows dropped stand for, and its level.
@@ -349,7 +353,9 @@ class TreeModel(HistoryModel):
         super().restore(state)
         self.level = schema.whole(state, "level")
         self.dropped_rounds = schema.whole(state, "dropped_rounds")
-        self.memory = Memory.restored(schema.value(state, "memory"), self.settings.memory, self.history)
+        self.memory = Memory.restored(
+            schema.value(state, "memory"), self.settings.memory, self.history, per_arm=self._per_arm
+        )
         saved, job = schema.optional(state, "leaves"), schema.optional(state, "rebuild")
         if job is not None:
             self.rebuild = Rebuild.restored(job, self.history)
