@@ -30,7 +30,10 @@ def test_predictions_are_those_of_stochtree(rows):
         num_gfr=3,
         num_burnin=2,
         num_mcmc=5,
-        general_params={"random_seed": 3, "num_threads": 1, "standardize": False, "sigma2_init": 1.0},
+        general_params={
+            **{"random_seed": 3, "num_threads": 1, "standardize": False},
+            **{"sigma2_init": 1.0, "sigma2_global_scale": 1e-6},
+        },
         mean_forest_params={"num_trees": 20, "min_samples_leaf": MIN_SAMPLES_LEAF},
     )
     theirs = model.predict(filled)["y_hat"].T
@@ -71,6 +74,17 @@ def test_rewards_that_are_all_the_same_are_expected_everywhere():
     found = agent.estimate([3.0], arms=["a", "b"])
     assert found.mean.tolist() == [7.0, 7.0]
     assert found.variance.tolist() == [0.0, 0.0]
+
+
+def test_rewards_that_trees_fit_exactly_can_be_learned():
+    random = np.random.default_rng(48)
+    rows = random.normal(size=(int(random.integers(11, 60)), 1)).astype(np.float32)
+    paid = (rows[:, 0] > 0).astype(float)
+    settings = PosteriorSettings(n_trees=5, draws=3, burn_in=100)
+    forest = sample_posterior(
+        rows, (paid - paid.mean()) / paid.std(), settings, seed=int(random.integers(2**31))
+    )
+    assert forest.n_trees == 15
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e20])

@@ -51,13 +51,15 @@ class Column:
 
     @classmethod
     def restored(cls, entry: Mapping[str, Any]) -> Column:
-        """The column that `state` gave; a TypeError, KeyError or InputError where it cannot be read."""
+        """The column that `state` gave; a TypeError or KeyError where it cannot be read."""
         name, categories, closed = entry["name"], entry["categories"], entry["closed"]
         if not isinstance(name, str) or not isinstance(closed, bool):
             raise TypeError(f"a column is named {name!r}, closed is {closed!r}")
         if categories is None:
             return cls(name, closed=closed)
-        _check_family(cls(name), categories)
+        families = {_FAMILIES.get(type(category), "") for category in categories}
+        if "" in families or len(families) > 1:
+            raise TypeError(f"the categories of {name!r} are not all text, all booleans or all numbers")
         codes = {category: code for code, category in enumerate(categories)}
         if len(codes) < len(categories):
             raise TypeError(f"a category of {name!r} comes twice")

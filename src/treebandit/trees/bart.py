@@ -12,6 +12,9 @@ from treebandit.parameters import check_number
 from treebandit.trees.forest import Forest, joined, less_or_equal
 from treebandit.trees.limits import check_installed
 
+#: Scale of the prior of the noise's variance: without one it falls to 0 where trees fit all rewards, and stochtree
+#: refuses that.
+_NOISE = 1e-6
 #: Fewest rows in a leaf, as in stochtree; it needs more than twice as many rows.
 MIN_SAMPLES_LEAF = 5
 
@@ -54,7 +57,13 @@ def sample_posterior(
         num_gfr=settings.warm_start,
         num_burnin=settings.burn_in,
         num_mcmc=settings.draws,
-        general_params={"random_seed": seed, "num_threads": 1, "standardize": False, "sigma2_init": 1.0},
+        general_params={
+            "random_seed": seed,
+            "num_threads": 1,
+            "standardize": False,
+            "sigma2_init": 1.0,
+            "sigma2_global_scale": _NOISE,
+        },
         mean_forest_params={"num_trees": settings.n_trees, "min_samples_leaf": MIN_SAMPLES_LEAF},
     )
     saved = json.loads(model.forest_container_mean.dump_json_string())
