@@ -1,5 +1,6 @@
 """Rebuilds that take their time: spread over rounds, or on a thread."""
 
+import inspect
 import os
 import pickle
 import subprocess
@@ -15,6 +16,7 @@ from taught import ARMS, Interrupted, X, Y, fingerprint
 import treebandit
 from treebandit import TETS, Bandit, HistogramForest, RandomForestTrees
 from treebandit.errors import ParameterError, SavedFileError, TreebanditError
+from treebandit.models.rebuild import Rebuild
 from treebandit.models.schedule import Schedule
 
 TREES = HistogramForest(n_trees=12, max_depth=5, bootstrap=False, subsample=0.8)
@@ -308,3 +310,29 @@ def test_no_thread_is_left_at_the_end_of_a_process():
 def test_background_is_a_flag():
     with pytest.raises(ParameterError, match="background.*'yes'"):
         Bandit(background="yes")
+
+
+def test_an_interruption_as_a_rebuild_ends_leaves_an_agent_that_learns_on():
+    agent, advance = until(DUE + 2), Rebuild.advance.__code__
+    lines, first = inspect.getsourcelines(Rebuild.advance)
+    last = first + next(place for place, line in enumerate(lines) if "end.value" in line)
+    before = len(agent.model.history)
+
+    def trace(frame, event, argument):
+        if frame.f_code is not advance:
+            return None
+        if event == "line" and frame.f_lineno == last:
+            raise KeyboardInterrupt
+        return trace
+
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        for row in range(DUE + 2, DUE + 2 * SPREAD):
+            former = sys.gettrace()
+            sys.settrace(trace)
+            try:
+                agent.learn(X[row], Y[row], arms=ARMS[row : row + 1])
+            finally:
+                sys.settrace(former)
+    assert before < len(agent.model.history) < before + 2 * SPREAD - 2
+    until(DUE + 4 * SPREAD, agent, start=len(agent.model.history))
+    assert rows_in(agent) == {float(DUE + 4 * SPREAD)}

@@ -119,7 +119,8 @@ def edited(path, change):
     [
         (lambda d: d.update(version=99), "format version 99"),
         (lambda d: d.update(version=1), "format version 1"),
-        (lambda d: d.update(version="2"), "format version '2'"),
+        (lambda d: d.update(version=2), "format version 2"),
+        (lambda d: d.update(version="3"), "format version '3'"),
         (lambda d: d["agent"].update({"class": "Oracle9"}), "no class 'Oracle9'"),
         (lambda d: d["agent"].update({"class": "Synthetic"}), "no class 'Synthetic'"),
         (lambda d: d.update(agent={"class": "XGBoostTrees"}), "XGBoostTrees, which is no agent"),

@@ -11,6 +11,7 @@ from treebandit.evaluation import (
     AgentPolicy,
     DecisionLog,
     evaluate,
+    from_columns,
     log_decisions,
     replay,
     shop_log,
@@ -115,6 +116,23 @@ def test_arms_that_are_numbers_are_found_again():
     found = evaluate(log, {"agent": AgentPolicy(agent, floor=0.5)}, estimators=("ips",))["agent"]
     assert found.diagnostics.effective == pytest.approx(80, rel=0.1)
     assert warm_start(LinUCB(), log) == 80
+
+
+@pytest.mark.parametrize("given", [[0.5, 0.5], [0.5, 0.5, 0.0, 0.0], 0.5, [0.5, 0.7, -0.2]])
+def test_probabilities_that_are_not_one_per_candidate_are_refused(given):
+    class Wrong:
+        def probabilities(self, contexts, arms=None, **options):
+            return np.array(given)
+
+    with pytest.raises(InputError, match="give one probability per candidate"):
+        evaluate(shop_log(20), {"wrong": AgentPolicy(Wrong())}, estimators=("ips",))
+
+
+def test_decisions_that_are_all_in_one_fold_are_too_few():
+    table = pd.DataFrame({"arm": ["a", "b"], "r": [1.0, 0.0], "x": [1.0, 2.0]})
+    log = from_columns(table, arm="arm", reward="r", context=["x"], arms=["a", "b"])
+    with pytest.raises(LogError, match="folds; give a longer log"):
+        evaluate(log, "uniform", estimators=("ips",), folds=2, least_effective=0)
 
 
 def test_replay_lets_an_agent_learn_what_it_would_have_chosen():

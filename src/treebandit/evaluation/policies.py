@@ -125,25 +125,12 @@ class FunctionPolicy:
 
     def probabilities(self, batch: Batch, codes: ArmCodes) -> Floats:
         """What the function gives, checked: one number in [0, 1] per candidate, and the right sum."""
-        return np.concatenate([self._checked(*decision) for decision in _decisions(batch)])
-
-    def _checked(self, context: Any, arms: Any, own: Any, size: int, chosen: int) -> Floats:
-        given = self.function(context, arms, own)
-        try:
-            numbers = np.array(given, np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"the policy gave {given!r}; give one probability per candidate") from error
-        if (
-            numbers.shape != (size,)
-            or not np.isfinite(numbers).all()
-            or numbers.min() < 0
-            or abs(numbers.sum() - chosen) > 1e-6 * size
-        ):
-            raise InputError(
-                f"the policy gave {numbers.tolist()} for {size} candidates; give one probability per candidate, with "
-                f"the sum {chosen}"
-            )
-        return numbers
+        return np.concatenate(
+            [
+                _checked(self.function(context, arms, own), size, chosen)
+                for context, arms, own, size, chosen in _decisions(batch)
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -178,15 +165,40 @@ class AgentPolicy:
 
     def probabilities(self, batch: Batch, codes: ArmCodes) -> Floats:
         """What a copy of the agent gives for each decision."""
-        agent, found = copy.deepcopy(self.agent), []
-        for context, arms, own, _, chosen in _decisions(batch):
+        agent = copy.deepcopy(self.agent)
+
+        def decided(context: Any, arms: Any, own: Any, chosen: int) -> Any:
             oracle = best_arm if chosen == 1 else TopK(chosen)
             rows, labels = rows_of(context, own), labels_of(agent, arms)
-            found.append(
-                agent.probabilities(rows, arms=labels, oracle=oracle, draws=self.draws, floor=self.floor)
-            )
+            given = agent.probabilities(rows, arms=labels, oracle=oracle, draws=self.draws, floor=self.floor)
             renew_draws(agent)
-        return np.concatenate(found)
+            return given
+
+        return np.concatenate(
+            [
+                _checked(decided(context, arms, own, chosen), size, chosen)
+                for context, arms, own, size, chosen in _decisions(batch)
+            ]
+        )
+
+
+def _checked(given: Any, size: int, chosen: int) -> Floats:
+    """What a policy gave for one decision, as `size` numbers in [0, 1] whose sum is how many are chosen."""
+    try:
+        numbers = np.array(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the policy gave {given!r}; give one probability per candidate") from error
+    if (
+        numbers.shape != (size,)
+        or not np.isfinite(numbers).all()
+        or numbers.min() < 0
+        or abs(numbers.sum() - chosen) > 1e-6 * size
+    ):
+        raise InputError(
+            f"the policy gave {numbers.tolist()} for {size} candidates; give one probability per candidate, with "
+            f"the sum {chosen}"
+        )
+    return numbers
 
 
 def rows_of(context: Any, own: list[Any] | None) -> Any:

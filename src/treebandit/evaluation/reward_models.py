@@ -151,6 +151,10 @@ class CrossFitted:
         models = []
         for fold in range(folds):
             others = np.flatnonzero(folds_of(numbers, folds) != fold)
+            if not len(others):
+                raise LogError(
+                    f"all decisions of {log.source} are in one of {folds} folds; give a longer log"
+                )
             made = new()
             made.learn(rows[others], values[others])
             models.append(made)

@@ -136,7 +136,9 @@ class KernelScores:
         if _equal(contexts):
             kernel, known = self._kernel_of_one(contexts[:1])
             scores, leverage = self._summed(kernel, places), self._leverage(kernel, places)
-            known.update(zip(places.tolist(), scores.tolist(), strict=True))
+            found = dict(zip(places.tolist(), scores.tolist(), strict=True))
+            # Replaced, never changed: the agent may be copied meanwhile.
+            self._newest = contexts[:1].tobytes(), kernel, {**known, **found}
             return scores, leverage
         scores, leverage = _in_blocks(self._with_leverage, contexts, places)
         return scores, leverage

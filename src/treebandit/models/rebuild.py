@@ -80,9 +80,11 @@ class Rebuild:
             if self._steps is None:
                 self._steps = model.fit_steps(self.history, self.columns, np.random.default_rng(self._seed))
             while self.fit is None and self._done < share and not self._stopped.is_set():
-                self._done = next(self._steps)
-        except StopIteration as end:
-            self.fit = end.value
+                # Inside the outer try: an interruption here, too, means to start anew.
+                try:
+                    self._done = next(self._steps)
+                except StopIteration as end:
+                    self.fit = end.value
         except BaseException:
             self._forget()
             raise
