@@ -26,7 +26,8 @@ class Cluster:
     def __init__(self, port=None, network=None):
         self.bin = _binaries()
         self.folder = Path(tempfile.mkdtemp(prefix="tb-pg-"))
-        self.port = port or 50000 + os.getpid() % 10000
+        # Below the ports that systems give to clients, so that none of those takes it while the server restarts.
+        ports = [port] if port else [20000 + (os.getpid() + 97 * turn) % 10000 for turn in range(5)]
         if os.getuid() == 0:
             shutil.chown(self.folder, "postgres", "postgres")
         self.folder.chmod(0o755)
@@ -46,7 +47,11 @@ class Cluster:
         if network is not None:
             with (self.folder / "data" / "pg_hba.conf").open("a") as file:
                 file.write(f"host all all {network} trust\n")
-        self.start()
+        for self.port in ports:
+            with suppress(subprocess.CalledProcessError):
+                self.start()
+                return
+        raise RuntimeError(f"PostgreSQL starts on none of the ports {ports}; {self.folder} has its log")
 
     def _run(self, program, *arguments):
         command = [str(self.bin / program), *arguments]
