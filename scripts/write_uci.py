@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import polars as pl
 
 from treebandit.reports import as_json, as_markdown, read_run_table, summarise, write_figures
-from treebandit.reports.paper import SECONDS_PER_HOUR
+from treebandit.reports.paper import SECONDS_PER_HOUR, paper_agents
 from treebandit.reports.tables import seconds
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -17,15 +18,16 @@ FIGURES = ("regret-curves.svg", "final-regret.svg")
 
 
 def main(source: Path, target: Path) -> None:
-    """Write `table.md`, `summary.json` and two figures."""
+    """Write `table.md`, `summary.json` and two figures, which show the agents of the paper as its own do."""
     results = read_run_table(source)
     summary = summarise(results)
     target.mkdir(parents=True, exist_ok=True)
     text = f"# The UCI table, as measured\n\n{as_markdown(summary, results)}\n{times(summary)}"
     (target / "table.md").write_text(text, encoding="utf-8")
     (target / "summary.json").write_text(as_json(summary) + "\n", encoding="utf-8")
+    shown = replace(results, runs=results.runs.filter(pl.col("agent").is_in(paper_agents())))
     with TemporaryDirectory() as folder:
-        for path in write_figures(results, folder):
+        for path in write_figures(shown, folder):
             if path.name in FIGURES:
                 (target / path.name).write_bytes(path.read_bytes())
 
