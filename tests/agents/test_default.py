@@ -128,10 +128,11 @@ def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
     encoder = agent.model.encoder
     assert 0.0 < w <= 1.0
     arms, width = 4, 9  # eight features and the level
-    assert encoder.bonus == pytest.approx(np.std(rewards) * np.sqrt(np.log2(arms) / width))
+    unlike = encoder.bonus_of(encoder.ridge.reward_sd)
+    assert unlike == pytest.approx(np.std(rewards) * np.sqrt(np.log2(arms) / width))
     blend = (1.0 - w) * forest + w * scores
     np.testing.assert_allclose(agent.estimate(candidates).mean, blend, rtol=1e-12)
-    bonus = 0.5 * encoder.bonus * np.sqrt(leverage / (1.0 + leverage))
+    bonus = 0.5 * unlike * np.sqrt(leverage / (1.0 + leverage))
     scored = agent.score(candidates)
     if shortfall:
         sd = encoder.ridge.reward_sd

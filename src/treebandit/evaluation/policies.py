@@ -125,12 +125,7 @@ class FunctionPolicy:
 
     def probabilities(self, batch: Batch, codes: ArmCodes) -> Floats:
         """What the function gives, checked: one number in [0, 1] per candidate, and the right sum."""
-        return np.concatenate(
-            [
-                _checked(self.function(context, arms, own), size, chosen)
-                for context, arms, own, size, chosen in _decisions(batch)
-            ]
-        )
+        return _gathered(batch, lambda context, arms, own, chosen: self.function(context, arms, own))
 
 
 @dataclass(frozen=True)
@@ -174,12 +169,16 @@ class AgentPolicy:
             renew_draws(agent)
             return given
 
-        return np.concatenate(
-            [
-                _checked(decided(context, arms, own, chosen), size, chosen)
-                for context, arms, own, size, chosen in _decisions(batch)
-            ]
-        )
+        return _gathered(batch, decided)
+
+
+def _gathered(batch: Batch, give: Callable[[Any, Any, Any, int], Any]) -> Floats:
+    """(m,) probabilities of all candidates: what is given for each decision, checked."""
+    found = [
+        _checked(give(context, arms, own, chosen), size, chosen)
+        for context, arms, own, size, chosen in _decisions(batch)
+    ]
+    return np.concatenate(found) if found else np.zeros(0)
 
 
 def _checked(given: Any, size: int, chosen: int) -> Floats:

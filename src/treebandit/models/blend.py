@@ -200,7 +200,7 @@ class Blend(TreeModel):
         Regressions extrapolate; what they say counts as the least reward seen where it is below. Else an arm that is
         thought to pay far less than nothing would never be tried beside one that pays nothing.
 
-        bonus: multiplies √(h / (1 + h)) with h = z'A⁻¹z the leverage, in the unit of `LinearEncoder.bonus`; and
+        bonus: multiplies √(h / (1 + h)) with h = z'A⁻¹z the leverage, in the unit of `LinearEncoder.bonus_of`; and
             √(ln(m / n) / n) where the arm has only n = width (1 + h) / h rows like this one, m a quarter of an arm's
             share of all rows (after MOSS, Audibert and Bubeck 2009): an arm that failed in its first trials is tried
             again. The unit is a standard deviation of the rewards, or by how much the best candidate falls short of

@@ -133,14 +133,8 @@ class LinearEncoder(Encoder):
         """Whether the score is the last feature of the trees."""
         return self._arms > 0
 
-    @property
-    def bonus(self) -> float:
-        """The bonus of a row that its arm knows nothing of."""
-        assert self.ridge is not None
-        return self.bonus_of(self.ridge.reward_sd)
-
     def bonus_of(self, deviation: float) -> float:
-        """The same for rewards of this deviation.
+        """The bonus of a row that its arm knows nothing of, for rewards of this standard deviation.
 
         It is divided by √width, so that over an arm's rows it is about the standard error of the arm's mean; times
         √log₂ K, as the best of K arms is harder to find.
