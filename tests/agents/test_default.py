@@ -279,6 +279,26 @@ def test_effects_help_where_arms_are_more_than_their_features():
     assert at() < 0.9 * at(effects=False)
 
 
+def test_arms_never_tried_that_trees_cannot_tell_apart_are_tried_together():
+    agent, articles = Bandit(seed=0, arm_encoding="none", random_start="rounds"), Articles(0)
+    learned = np.random.default_rng(1).integers(0, 100, 500)
+    agent.learn(
+        Candidates(articles.features[learned], learned, articles.columns), articles.means[learned] + 7.0
+    )
+    arms = np.array([0, 1, 997, 998, 999])
+    features = np.repeat(articles.features[:1], 5, axis=0)
+    features[4] = 1000.0
+    rows = Candidates(features, arms, articles.columns)
+    draws = [
+        agent.policy.draws(agent.model, rows, t=300, random=np.random.default_rng(s), size=1)[0]
+        for s in range(300)
+    ]
+    tried, _, one, alike, other = np.array(draws).T
+    np.testing.assert_array_equal(one, alike)
+    assert tried.std() < one.std()
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.9
+
+
 def test_effects_are_saved_and_part_of_the_estimate(tmp_path):
     agent, articles = Bandit(seed=0, arm_encoding="none", random_start="rounds"), Articles(0)
     learned = np.random.default_rng(1).integers(0, 100, 500)

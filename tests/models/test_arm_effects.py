@@ -95,6 +95,25 @@ def test_draws_belong_to_arms_in_whatever_order_they_come():
     np.testing.assert_array_equal(first[:, order], other)
 
 
+def test_arms_never_tried_share_a_draw_with_their_group():
+    effects = ArmEffects.fit(*made_rows()[:3])
+    arms, predicted = np.array([0, 3, 1000, 1001, 1002, 1000]), np.full(6, -10.0)
+    groups = np.array([7, 7, 7, 7, 8, 8])  # that of an arm's first row counts
+    drawn = effects.sample(arms, predicted, 20_000, np.random.default_rng(0), scale=1.0, groups=groups)
+    mean, variance = effects.estimate(arms, predicted)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.03)
+    np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.05)
+    np.testing.assert_array_equal(drawn[:, 2], drawn[:, 3])
+    np.testing.assert_array_equal(drawn[:, 2], drawn[:, 5])
+    others = np.corrcoef(drawn[:, [0, 1, 2, 4]].T) - np.eye(4)
+    assert (abs(others) < 0.03).all()
+    order = np.array([4, 2, 1, 0, 3])
+    again = effects.sample(
+        arms[order], predicted[order], 20_000, np.random.default_rng(0), scale=1.0, groups=groups[order]
+    )
+    np.testing.assert_array_equal(again, drawn[:, order])
+
+
 def test_rows_change_their_arm_at_once_and_once_only():
     arms, predicted, rewards, _ = made_rows()
     effects = ArmEffects.fit(arms, predicted, rewards)

@@ -77,6 +77,7 @@ def test_every_row_ends_where_a_plain_walk_ends(seed, n_trees, n_features, depth
     for tree, leaves in enumerate(found.T):
         start = int(forest.starts[tree])
         assert ((leaves >= start) & (leaves < start + forest.sizes[tree])).all()
+        np.testing.assert_array_equal(forest.find_leaves_of(tree, rows), leaves)
 
 
 def test_more_rows_than_are_laid_out_at_a_time():

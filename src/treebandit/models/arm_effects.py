@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Floats, Indices, Random
@@ -63,15 +64,34 @@ class ArmEffects:
         units = self._units(predicted)
         return units * mean, units**2 * variance
 
-    def sample(self, arms: Indices, predicted: Floats, draws: int, random: Random, *, scale: float) -> Floats:
-        """Joint draws of the effects, (draws, n): rows of one arm share its draw."""
+    def sample(
+        self,
+        arms: Indices,
+        predicted: Floats,
+        draws: int,
+        random: Random,
+        *,
+        scale: float,
+        groups: NDArray[np.int32] | None = None,
+    ) -> Floats:
+        """Joint draws of the effects, (draws, n): rows of one arm share its draw.
+
+        groups: (n,), arms without rows share their draw with those of the same group, that of an arm's first row. Where
+            a prediction is wrong about one arm, it is so about others that look alike: a whole road is then tried, and
+            not single edges of it.
+        """
         mean, variance = self._posterior(arms)
         if (arms[1:] > arms[:-1]).all():  # each arm once, as on roads
-            noise = random.standard_normal((draws, len(arms)))
+            labels, first = arms, np.arange(len(arms))
+            place = first
         else:
-            labels, place = np.unique(arms, return_inverse=True)
-            noise = random.standard_normal((draws, len(labels)))[:, place]
-        return self._units(predicted) * (mean + scale * np.sqrt(variance) * noise)
+            labels, first, place = np.unique(arms, return_index=True, return_inverse=True)
+        noise = random.standard_normal((draws, len(labels)))
+        if groups is not None:
+            new = self._arms.find(labels) == 0
+            found, member = np.unique(groups[first][new], return_inverse=True)
+            noise[:, new] = random.standard_normal((draws, len(found)))[:, member]
+        return self._units(predicted) * (mean + scale * np.sqrt(variance) * noise[:, place])
 
     def prepared_update(
         self, arms: Indices, predicted: Floats, rewards: Floats, *, new_rows: bool = True

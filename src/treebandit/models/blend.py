@@ -30,6 +30,9 @@ _MEMORY = 0.999
 _LEAST_WEIGHT, _TRIAL = 0.01, 1000
 #: What leverage under the kernel weighs in the bonus, times v and a standard deviation of the rewards.
 _UNLIKE = 0.5
+#: Draws of effects deviate by so much of their standard deviation: a path of sixty roads is the best of very many by
+#: chance, and jams make the deviation larger than what a good road could bring.
+_EFFECTS = 0.5
 
 
 class Blend(TreeModel):
@@ -197,6 +200,8 @@ class Blend(TreeModel):
     ) -> Floats:
         """Draws as in `sample`, with bonuses for rows that the arm's regression knows little of: (draws, n).
 
+        Arms that were never tried and that one tree, drawn each time, cannot tell apart share the draw of their effect.
+
         Regressions extrapolate; what they say counts as the least reward seen where it is below. Else an arm that is
         thought to pay far less than nothing would never be tried beside one that pays nothing.
 
@@ -214,7 +219,11 @@ class Blend(TreeModel):
         w, effects = self.linear_weight, encoder.effects
         if effects is not None and effects.active and rows.arms is not None:
             samples += w * (scores - samples)
-            samples += effects.sample(rows.arms, samples, draws, random, scale=scale)
+            tree = int(random.integers(leaves.forest.n_trees))
+            groups = leaves.forest.find_leaves_of(tree, features)
+            samples += effects.sample(
+                rows.arms, samples, draws, random, scale=_EFFECTS * scale, groups=groups
+            )
             w = 0.0
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
             samples += w * (scores - samples)

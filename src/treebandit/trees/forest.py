@@ -193,6 +193,17 @@ class Forest:
         kernels.find_leaves(self.arrays, features, leaves, kernels.scratch(*features.shape))
         return leaves
 
+    def find_leaves_of(self, tree: int, features: Features) -> NDArray[np.int32]:
+        """The node at which each row ends in one of the trees: (n,)."""
+        features = self.checked(features)
+        whole, block = ForestArrays(*self.arrays), tree // CHAINS
+        roots = np.full(CHAINS, len(self.nodes) - 1, np.uint64)
+        roots[0] = whole.roots[tree]
+        one = whole._replace(roots=roots, depths=whole.depths[block : block + 1], n_trees=1)
+        leaves = np.empty((len(features), 1), np.int32)
+        kernels.find_leaves(tuple(one), features, leaves, kernels.scratch(*features.shape))
+        return leaves[:, 0]
+
     def predict(self, features: Features) -> Floats:
         """The ensemble's prediction with the leaf values it was grown with: (n,)."""
         predictions: Floats = self.base + self.values[self.find_leaves(features)].sum(1)
