@@ -17,7 +17,7 @@ from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import HistoryModel
 from treebandit.models.model import arms_of, copy_of
 from treebandit.parameters import check_number
-from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, RankedRows
+from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, PathLimits, RankedRows
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.limits import check_learner
 
@@ -192,30 +192,32 @@ class BootstrapModel(HistoryModel):
     def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """What one bootstrap model per arm predicts for its rows, `draws` times: (draws, n)."""
         features, groups = self._encoded(rows), _rows_by_arm(rows)
-        samples = np.full((draws, len(rows)), self._optimism())
+        trees, optimism = self.settings.trees, self._optimism()
+        limits = trees.path_limits(features.shape[1]) if isinstance(trees, PathLearner) else None
+        samples = np.full((draws, len(rows)), optimism)
         for draw in samples:
             for label, places in groups.items():
-                if label in self.arms:
-                    draw[places] = self._drawn(self.arms[label], features[places], random)
+                if (arm := self.arms.get(label)) is not None:
+                    draw[places] = self._drawn(arm, features[places], random, limits, optimism)
         samples = self.scale.mean + self.scale.deviation * samples
         if scale != 1.0:
             mean = self.estimate(rows).mean
             samples = mean + scale * (samples - mean)
         return samples
 
-    def _drawn(self, arm: _Arm, features: Features, random: Random) -> Floats:
-        """What one bootstrap model of the arm predicts for each row: (n,)."""
+    def _drawn(
+        self, arm: _Arm, features: Features, random: Random, limits: PathLimits | None, optimism: float
+    ) -> Floats:
+        """What one bootstrap model of the arm predicts for each row: (n,); limits: where paths can be grown alone."""
         if self.settings.constant_rewards == "drawn" and arm.constant:
             # All bootstrap samples agree; a uniform prior leaves this much to the chance of a better reward.
             reward = float(arm.rows.targets[0])
-            better = max(self._optimism() - reward, 0.0)
+            better = max(optimism - reward, 0.0)
             return np.full(len(features), reward + better * random.beta(1.0, len(arm.rows)))
         if arm.forests:
             predicted = arm.forests[random.integers(len(arm.forests))].predict(features)
             return arm.scale.mean + arm.scale.deviation * predicted
-        trees = self.settings.trees
-        if isinstance(trees, PathLearner) and len(features) <= _FEW_ROWS:
-            limits = trees.path_limits(features.shape[1])
+        if limits is not None and len(features) <= _FEW_ROWS:
             seed = int(random.integers(2**63))
             return np.array([arm.rows.predict_bootstrap(row, limits, seed=seed) for row in features])
         return self._fit(arm, random, RewardScale()).predict(features)

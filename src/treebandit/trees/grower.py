@@ -109,13 +109,18 @@ def most_nodes(table: Table, limits: Limits) -> int:
     return 2 * min(leaves, 1 << min(limits.max_depth, 30)) - 1
 
 
-def workspace(table: Table, limits: Limits) -> Work:
-    """Arrays for trees within these limits."""
+def starts_of(widths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Where the bins of each group begin in a histogram, and where the last ones end: (groups + 1,)."""
+    return np.concatenate([[0], np.cumsum(widths + 1)]).astype(np.uint64)
+
+
+def workspace(table: Table, limits: Limits, starts: NDArray[np.uint64] | None = None) -> Work:
+    """Arrays for trees within these limits; starts: those of the table's bins, where they are known."""
+    starts = starts_of(table.widths) if starts is None else starts
     n, groups = table.codes.shape
     # Where few columns are tried, adding up all of them for a difference would cost more than it saves.
-    widest = int(table.widths.max(initial=0))
+    widest = max(table.widths.tolist(), default=0)
     large = n // _LARGE if 3 * limits.tried >= groups and widest <= WIDE else 0
-    starts = np.concatenate([[0], np.cumsum(table.widths + 1)]).astype(np.uint64)
     return Work(
         rows=np.empty(n + 1, np.uint32),
         aside=np.empty(n + 1, np.uint32),
