@@ -199,6 +199,18 @@ def test_forests_say_how_many_columns_they_try(share, tried):
     assert RandomForestTrees(max_features=share).path_limits(8).max_features == tried
 
 
+@pytest.mark.parametrize("kind", [BinnedRows, RankedRows])
+@pytest.mark.parametrize("limits", [ONE_TREE, PathLimits(7, True, 3, 1, 1)])
+def test_a_single_row_predicts_its_own_target_and_later_ones_join_it(kind, limits):
+    one = kind(1).appended(np.array([[2.0]], np.float32), np.array([0.1]))
+    asked = np.array([5.0], np.float32)
+    assert one.predict_bootstrap(asked, limits, seed=1) == 0.1
+    two = one.appended(np.array([[9.0]], np.float32), np.array([0.7]))
+    drawn = {round(two.predict_bootstrap(asked, ONE_TREE, seed=seed), 9) for seed in range(50)}
+    assert drawn == {0.1, 0.7}
+    assert one.predict_bootstrap(asked, limits, seed=1) == 0.1
+
+
 def test_single_trees_and_forests_can_grow_paths():
     assert isinstance(DecisionTreeTrees(), PathLearner)
     assert isinstance(RandomForestTrees(), PathLearner)
