@@ -60,7 +60,7 @@ class ArmEffects:
 
     def estimate(self, arms: Indices, predicted: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of the effects of (n,) arms where so much is predicted, in the unit of rewards."""
-        mean, variance = self._posterior(arms)
+        mean, variance = self._posterior(self._sums(arms))
         units = self._units(predicted)
         return units * mean, units**2 * variance
 
@@ -80,7 +80,8 @@ class ArmEffects:
             a prediction is wrong about one arm, it is so about others that look alike: a whole road is then tried, and
             not single edges of it.
         """
-        mean, variance = self._posterior(arms)
+        sums = self._sums(arms)
+        mean, variance = self._posterior(sums)
         if (arms[1:] > arms[:-1]).all():  # each arm once, as on roads
             labels, first = arms, np.arange(len(arms))
             place = first
@@ -88,7 +89,7 @@ class ArmEffects:
             labels, first, place = np.unique(arms, return_index=True, return_inverse=True)
         noise = random.standard_normal((draws, len(labels)))
         if groups is not None:
-            new = self._arms.find(labels) == 0
+            new = sums[first, COUNT] == 0.0
             found, member = np.unique(groups[first][new], return_inverse=True)
             noise[:, new] = random.standard_normal((draws, len(found)))[:, member]
         return self._units(predicted) * (mean + scale * np.sqrt(variance) * noise[:, place])
@@ -136,10 +137,13 @@ class ArmEffects:
             raise SavedFileError("the saved effects of arms are not those of rows; save the agent again")
         return cls(ArmIndex(labels), unit, variances, sums, first)
 
-    def _posterior(self, arms: Indices) -> tuple[Floats, Floats]:
-        """Mean and variance of u, (n,) each."""
+    def _sums(self, arms: Indices) -> Floats:
+        """The row of `sums` of each arm, (n, 3)."""
+        return self.sums[self._arms.find(arms)]
+
+    def _posterior(self, sums: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of u of arms with these (n, 3) sums, (n,) each."""
         between, within = self.variances.tolist()
-        sums = self.sums[self._arms.find(arms)]
         share = between / (within + between * sums[:, COUNT])
         return share * sums[:, SUM], share * within
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from treebandit.core import Features
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import ColumnGroups
-from treebandit.trees.grower import Table
+from treebandit.trees.grower import Table, starts_of
 
 #: Codes are bytes, and the last one of a column is for missing values.
 MOST_BINS = 255
@@ -22,7 +22,7 @@ class Bins:
 
     A group is one column, cut at its `edges`: code k means edges[k-1] <= x < edges[k], and code `width` a missing
     value. Or it is one-hot, the columns from `first` on that are one category's: code k means that the k-th of them
-    is 1, code 0 that none is.
+    is 1, code 0 that none is. `starts` tells where a group's bins begin in a histogram.
     """
 
     first: NDArray[np.int64]
@@ -30,6 +30,7 @@ class Bins:
     one_hot: NDArray[np.bool_]
     edges: tuple[NDArray[np.float32], ...]
     levels: NDArray[np.float32]
+    starts: NDArray[np.uint64]
 
     @classmethod
     def fit(cls, features: Features, most_bins: int, column_groups: ColumnGroups = ()) -> Bins:
@@ -45,12 +46,14 @@ class Bins:
             else np.zeros(stop - start + 1, np.float32)
             for (start, stop), row in zip(runs, levels, strict=True)
         )
+        widths = np.array([len(each) for each in edges], np.int64)
         return cls(
             first=np.array([start for start, _ in runs], np.int64),
-            widths=np.array([len(each) for each in edges], np.int64),
+            widths=widths,
             one_hot=np.array([stop - start > 1 for start, stop in runs], np.bool_),
             edges=edges,
             levels=levels,
+            starts=starts_of(widths),
         )
 
     def encode(self, features: Features) -> NDArray[np.uint8]:
@@ -65,7 +68,7 @@ class Bins:
 
     def table(self, codes: NDArray[np.uint8]) -> Table:
         """Codes as trees are grown on them."""
-        return Table(codes, self.widths, self.one_hot, self.levels)
+        return Table(codes, self.widths, self.one_hot, self.levels, self.starts)
 
     def thresholds(
         self, nodes: NDArray[np.void]

@@ -89,16 +89,16 @@ class BootstrapRows:
         """
         if self._length == 1:
             return float(self._targets[0])
-        table, starts, codes = self._encoded(row)
+        table, codes = self._encoded(row)
         depth = grower.NO_LIMIT if limits.max_depth is None else limits.max_depth
         bounds = grower.Limits(depth, limits.min_samples_leaf, limits.max_features, np.arange(len(row)), seed)
         paths = grower.Paths(codes, limits.n_trees, limits.bagged)
         nodes = np.empty(grower.most_nodes(table, bounds), grower.NODE)
-        work = grower.workspace(table, bounds, starts)
+        work = grower.workspace(table, bounds)
         return float(grower.predict_paths(table, self.targets, bounds, paths, nodes, work))
 
-    def _encoded(self, row: Features) -> tuple[grower.Table, NDArray[np.uint64], NDArray[Any]]:
-        """The codes of all rows, where their bins begin, and the codes of the row that is asked about."""
+    def _encoded(self, row: Features) -> tuple[grower.Table, NDArray[Any]]:
+        """The codes of all rows, and of the one that is asked about."""
         raise NotImplementedError
 
 
@@ -109,23 +109,21 @@ class BinnedRows(BootstrapRows):
     however they came.
     """
 
-    __slots__ = ("_binned", "_bins", "_codes", "_encoded_rows", "_starts")
+    __slots__ = ("_binned", "_bins", "_codes", "_encoded_rows")
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
         self._bins = Bins.fit(self._features, MOST_BINS)
-        self._starts = grower.starts_of(self._bins.widths)
         self._codes = np.empty((0, width), np.uint8)
         #: Number of rows that the bins were cut from, and that have their codes.
         self._binned = self._encoded_rows = 0
 
-    def _encoded(self, row: Features) -> tuple[grower.Table, NDArray[np.uint64], NDArray[Any]]:
+    def _encoded(self, row: Features) -> tuple[grower.Table, NDArray[Any]]:
         binned = 0
         while binned + max(1, binned // 8) <= self._length:
             binned += max(1, binned // 8)
         if binned != self._binned:
             self._bins = Bins.fit(self._features[:binned], MOST_BINS)
-            self._starts = grower.starts_of(self._bins.widths)
             self._binned, self._encoded_rows = binned, 0
             self._codes = np.empty((len(self._targets), len(row)), np.uint8)
         if self._encoded_rows < self._length:
@@ -134,7 +132,7 @@ class BinnedRows(BootstrapRows):
                 self._codes = _longer(self._codes, len(self._targets))
             self._codes[new] = self._bins.encode(self._features[new])
             self._encoded_rows = self._length
-        return self._bins.table(self._codes[: self._length]), self._starts, self._bins.encode(row[None])[0]
+        return self._bins.table(self._codes[: self._length]), self._bins.encode(row[None])[0]
 
 
 class RankedRows(BootstrapRows):
@@ -143,18 +141,18 @@ class RankedRows(BootstrapRows):
     Bins would not do for a single tree without limits: it may have to part one rare value from its neighbours.
     """
 
-    __slots__ = ("_ranked", "_starts", "_table")
+    __slots__ = ("_ranked", "_table")
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
         # As levels, the different values of each column, rising.
         levels, widths = np.full((width, 1), np.inf, np.float32), np.zeros(width, np.int64)
-        self._table = grower.Table(np.empty((0, width), np.uint32), widths, np.zeros(width, np.bool_), levels)
-        self._starts = grower.starts_of(widths)
+        codes, one_hot = np.empty((0, width), np.uint32), np.zeros(width, np.bool_)
+        self._table = grower.Table(codes, widths, one_hot, levels, grower.starts_of(widths))
         #: Number of rows that have their codes.
         self._ranked = 0
 
-    def _encoded(self, row: Features) -> tuple[grower.Table, NDArray[np.uint64], NDArray[Any]]:
+    def _encoded(self, row: Features) -> tuple[grower.Table, NDArray[Any]]:
         if self._ranked < self._length:
             # A new value changes the ranks of those above it, and the codes may be shared with fewer rows.
             codes = np.empty((self._length, len(row)), np.uint32)
@@ -165,9 +163,9 @@ class RankedRows(BootstrapRows):
             more = spare + most // 4 if spare > 0 else 0
             levels = np.pad(levels, ((0, 0), (0, more)), constant_values=np.inf)
             insert_ranks(codes, levels, widths, self.features, self._ranked)
-            self._table = self._table._replace(codes=codes, widths=widths, levels=levels)
-            self._starts, self._ranked = grower.starts_of(widths), self._length
-        return self._table, self._starts, find_ranks(self._table.levels, self._table.widths, row)
+            one_hot, starts = self._table.one_hot, grower.starts_of(widths)
+            self._table, self._ranked = grower.Table(codes, widths, one_hot, levels, starts), self._length
+        return self._table, find_ranks(self._table.levels, self._table.widths, row)
 
 
 @njit(error_model="numpy")

@@ -48,12 +48,14 @@ class Table(NamedTuple):
     """(n, groups) codes; the number of each group's bins, which is its code of missing values; which are one-hot.
 
     levels: (groups, most bins + 1), the values of a column's codes, rising, ∞ from its width on.
+    starts: (groups + 1,), where a group's bins begin in a histogram.
     """
 
     codes: NDArray[np.uint8] | NDArray[np.uint32]
     widths: NDArray[np.int64]
     one_hot: NDArray[np.bool_]
     levels: NDArray[np.float32]
+    starts: NDArray[np.uint64]
 
 
 class Sample(NamedTuple):
@@ -89,8 +91,7 @@ class Paths(NamedTuple):
 class Work(NamedTuple):
     """Arrays to work in, for any number of trees on one table. The first histogram is that of small nodes.
 
-    starts: (groups + 1,), where a group's bins begin in a histogram. words: (groups, words), a bit for each bin of
-    a group that is tried.
+    words: (groups, words), a bit for each bin of a group that is tried.
     """
 
     rows: NDArray[np.uint32]
@@ -99,7 +100,6 @@ class Work(NamedTuple):
     histograms: NDArray[np.complex128]
     columns: NDArray[np.uint32]
     bins: NDArray[np.uint32]
-    starts: NDArray[np.uint64]
     words: NDArray[np.uint64]
 
 
@@ -114,9 +114,8 @@ def starts_of(widths: NDArray[np.int64]) -> NDArray[np.uint64]:
     return np.concatenate([[0], np.cumsum(widths + 1)]).astype(np.uint64)
 
 
-def workspace(table: Table, limits: Limits, starts: NDArray[np.uint64] | None = None) -> Work:
-    """Arrays for trees within these limits; starts: those of the table's bins, where they are known."""
-    starts = starts_of(table.widths) if starts is None else starts
+def workspace(table: Table, limits: Limits) -> Work:
+    """Arrays for trees within these limits."""
     n, groups = table.codes.shape
     # Where few columns are tried, adding up all of them for a difference would cost more than it saves.
     widest = max(table.widths.tolist(), default=0)
@@ -125,10 +124,9 @@ def workspace(table: Table, limits: Limits, starts: NDArray[np.uint64] | None = 
         rows=np.empty(n + 1, np.uint32),
         aside=np.empty(n + 1, np.uint32),
         moments=np.empty(n, np.complex128),
-        histograms=np.zeros((1 + large.bit_length(), int(starts[-1])), np.complex128),
+        histograms=np.zeros((1 + large.bit_length(), int(table.starts[-1])), np.complex128),
         columns=np.empty((2, groups + 1), np.uint32),
         bins=np.empty(widest + 2, np.uint32),
-        starts=starts,
         words=np.zeros((groups, widest // 64 + 1), np.uint64),
     )
 
@@ -225,7 +223,7 @@ def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[n
             move(histograms, node.slot, node.slot)
         if fresh or node.sibling:
             to = node.slot if fresh else node.sibling
-            add_all(codes, rows, work.moments, histograms[to], work.starts, 1 if fresh else -1)
+            add_all(codes, rows, work.moments, histograms[to], table.starts, 1 if fresh else -1)
         if fresh and node.sibling:
             move(histograms, node.sibling, node.slot)
         if not splittable or best_split(table, limits, work, node) < 0.0:

@@ -53,13 +53,14 @@ def add_all(codes, rows, moments, histogram, starts, sign):  # type: ignore[no-u
 
 
 @inner()
-def _add_drawn(codes, rows, work, drawn):  # type: ignore[no-untyped-def]
+def _add_drawn(table, rows, work, drawn):  # type: ignore[no-untyped-def]
     """Add the moments of rows to the empty histograms of the first `drawn` groups of columns[1].
 
     A code sets its bit in a word, so that no empty bin is looked at: in most nodes nearly all are. Additions to one
     group wait for each other, so several are added up at a time, unless their histograms are too long for the cache.
     """
-    columns, histogram, words, starts = work.columns, work.histograms[0], work.words, work.starts
+    codes, starts, columns = table.codes, table.starts, work.columns
+    histogram, words = work.histograms[0], work.words
     block = _BLOCK if words.shape[1] <= WIDE // 64 + 1 else 1
     for first in range(0, drawn, block):
         last = first + block if first + block < drawn else drawn
@@ -182,7 +183,7 @@ def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
     A group of which the node has one code only does not count as tried. Of equal gains a random one is taken, not that
     of the first column.
     """
-    columns, key, starts = work.columns, node.key, work.starts
+    columns, key, starts = work.columns, node.key, table.starts
     rows = work.rows[node.start : node.stop]
     untried, wanted = len(limits.groups), limits.tried
     for j in range(untried):
@@ -195,7 +196,7 @@ def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
         untried -= drawn
         key = mix(key)
         if node.slot == 0:
-            _add_drawn(table.codes, rows, work, drawn)
+            _add_drawn(table, rows, work, drawn)
         for j in range(drawn):
             group = int64(columns[1, j])
             histogram = work.histograms[node.slot, starts[group] : starts[group + 1]]
