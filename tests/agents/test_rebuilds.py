@@ -14,7 +14,7 @@ import pytest
 from taught import ARMS, Interrupted, X, Y, fingerprint
 
 import treebandit
-from treebandit import TETS, Bandit, HistogramForest, RandomForestTrees
+from treebandit import TETS, Bandit, EnsembleSampling, HistogramForest, NeuralTS, RandomForestTrees
 from treebandit.errors import ParameterError, SavedFileError, TreebanditError
 from treebandit.models.rebuild import Rebuild
 from treebandit.models.schedule import Schedule
@@ -80,6 +80,48 @@ def test_a_level_begins_where_it_grows_and_lasts_until_the_next(text):
         assert begins == first
         assert abs(lasting - (after - first)) <= 1
     assert Schedule.parse("never").rounds(3) == (0, 0)
+
+
+@pytest.mark.parametrize("rows", [1, 60])
+def test_rows_are_never_overdue_where_every_round_brings_as_many(rows):
+    schedule = Schedule.parse("8 ln t")
+    for fitted in (1, 2, 5, 20, 300):
+        assert not any(schedule.overdue((rows * t, t), (rows * fitted, fitted)) for t in range(fitted, 3000))
+        assert schedule.overdue((rows * 2 * fitted, fitted), (rows * fitted, fitted))
+    assert not Schedule.parse("never").overdue((1000, 1), (1, 1))
+
+
+LEARNERS = {
+    "Bandit": lambda: Bandit(trees=TREES, seed=0),
+    "in the background": lambda: Bandit(trees=TREES, background=True, seed=0),
+    "memory": lambda: Bandit(trees=TREES, memory=150, seed=0),
+    "every 50": lambda: TETS(TREES, rebuild="every 50", seed=0),
+    "network": lambda: NeuralTS(hidden=(8,), epochs=1, seed=0),
+    "ensemble": lambda: EnsembleSampling(seed=0),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_rewards_that_come_after_the_decisions_are_fitted_too(name):
+    agent = LEARNERS[name]()
+    decisions = [agent.decide(row, arms=[0, 1, 2]) for row in X[:400]]
+    for decision, row in zip(decisions, Y, strict=False):
+        agent.learn(decision, float(row))
+        agent.wait()
+    model = agent.model
+    assert len(model.history) <= 1.5 * model.fitted_at[0] + 1
+    assert len(model.history) == 400 or len(model.history) <= 1.5 * 150 + 1
+
+
+def test_rows_without_decisions_end_a_rebuild_that_rounds_would_end():
+    agent = until(DUE + 1)
+    agent.decide(X[DUE + 1], arms=[0, 1, 2])  # from now on decisions are the rounds
+    agent.learn(X[DUE + 1], Y[DUE + 1], arms=ARMS[DUE + 1 : DUE + 2])
+    assert agent.model.rebuild is not None
+    for _ in range(3):
+        agent.learn(X[:400], Y[:400], arms=ARMS[:400])
+    assert agent.model.rebuild is None
+    assert agent.model.fitted_at[0] > 1000
 
 
 def test_a_rebuild_is_spread_over_rounds_and_misses_no_row():

@@ -73,8 +73,10 @@ class EnsembleModel(HistoryModel):
         """Rank-one updates of the rows' arms, or all sums anew where it is time."""
         known, level = len(self.history), self._schedule.level(t + 1)
         self.history, self._arms = self.history.appended(rows, rewards), dict(self._arms)
-        if rows.columns != self._columns or level > self._level or not self.scale.fits(rewards):
-            self._columns, self._level = rows.columns, level
+        now = len(self.history), t + 1
+        due = level > self._level or self._schedule.overdue(now, self.fitted_at)
+        if rows.columns != self._columns or due or not self.scale.fits(rewards):
+            self._columns, self._level, self.fitted_at = rows.columns, level, now
             self._rebuild(rows.columns)
             return
         z, targets = self.encoded(rows.contexts, rows.columns), self.scale.standardised(rewards)

@@ -29,6 +29,8 @@ class HistoryModel(CopiedModel):
     def __init__(self, rebuild: str, *, standardise: bool = True) -> None:
         self._schedule, self._standardise = Schedule.parse(rebuild), standardise
         self.history = History()
+        #: Rows and rounds at the last rebuild.
+        self.fitted_at = 1, 1
         #: Of the rewards known at the last rebuild.
         self.scale = RewardScale()
         #: Wall seconds spent on rebuilds so far.
@@ -42,6 +44,8 @@ class HistoryModel(CopiedModel):
         """All that is needed to go on elsewhere; without history, to estimate and sample."""
         return {
             "history": self.history.state(history=history),
+            "fitted_rows": self.fitted_at[0],
+            "fitted_rounds": self.fitted_at[1],
             "rebuild_seconds": self.rebuild_seconds,
             "scale": self.scale.state(),
         }
@@ -49,6 +53,8 @@ class HistoryModel(CopiedModel):
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         self.history = History.restored(schema.part(state, "history"))
+        rows, rounds = (schema.whole(state, name, least=1) for name in ("fitted_rows", "fitted_rounds"))
+        self.fitted_at = rows, rounds
         self.rebuild_seconds = schema.number(state, "rebuild_seconds", least=0.0)
         self.scale = RewardScale.restored(schema.value(state, "scale"), self.history.rewards)
 

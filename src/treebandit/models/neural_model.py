@@ -61,7 +61,9 @@ class NeuralModel(HistoryModel):
         self._generator = load_torch().Generator()
         self._generator.set_state(drawn)
         level, columns, row_scale = self._schedule.level(t + 1), rows.columns, self.row_scale
-        if row_scale is not None and level <= self._level and len(columns) > len(row_scale.columns):
+        now = len(history), t + 1
+        due = level > self._level or self._schedule.overdue(now, self.fitted_at)
+        if row_scale is not None and not due and len(columns) > len(row_scale.columns):
             # New columns wait for the next training, in a new network.
             width = len(row_scale.columns)
             columns = Columns(columns.categories[:width], columns.names[:width])
@@ -76,8 +78,8 @@ class NeuralModel(HistoryModel):
                 self.network = self.network.copy(self._generator)
                 self.network.grow(len(self._arms) if disjoint else 1)
                 self.network.see(row_scale(rows.contexts), self._arm_rows(rows.arms))
-            if level > self._level or not self.network.steps:
-                began, self._level = time.perf_counter(), level
+            if due or not self.network.steps:
+                began, self._level, self.fitted_at = time.perf_counter(), level, now
                 row_scale = self._rescale(columns)
                 targets = self.scale.standardised(history.rewards).astype(np.float32)
                 self.network.train(row_scale(history.contexts), self._arm_rows(history.arms), targets)

@@ -45,11 +45,13 @@ class Rebuild:
     It is described by these rows, their columns and a seed, and can be made anew from that: after an exception, in a
     copy, in a forked process, from a saved file. Only what it was described by is copied and saved.
 
-    history, columns: what the trees are grown on. level: of the schedule, that this is the rebuild of.
+    history, columns: what the trees are grown on. rounds: there were until then. level: of the schedule, that this is
+        the rebuild of.
     """
 
-    def __init__(self, history: History, columns: Columns, *, level: int, seed: int) -> None:
+    def __init__(self, history: History, columns: Columns, *, rounds: int, level: int, seed: int) -> None:
         self.history, self.columns, self.level, self._seed = history, columns, level, seed
+        self.fitted_at = len(history), rounds
         self._forget()
 
     def _forget(self) -> None:
@@ -66,7 +68,7 @@ class Rebuild:
         self.error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("history", "columns", "level", "_seed")
+        own = ("history", "columns", "level", "fitted_at", "_seed")
         return {name: value for name, value in vars(self).items() if name in own}
 
     def __setstate__(self, members: dict[str, Any]) -> None:
@@ -146,7 +148,8 @@ class Rebuild:
     def state(self, newest: Columns) -> dict[str, Any]:
         """What describes it, and the newest columns of the model."""
         columns, newest_columns = schema.columns_state(self.columns), schema.columns_state(newest)
-        own = {"rows": len(self.history), "level": self.level, "seed": self._seed}
+        rows, rounds = self.fitted_at
+        own = {"rows": rows, "rounds": rounds, "level": self.level, "seed": self._seed}
         return {**own, "columns": columns, "newest": newest_columns}
 
     @classmethod
@@ -161,7 +164,8 @@ class Rebuild:
         if not fits or not all(_are_codes(history.contexts[:n], kinds) for kinds, n in codes):
             raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
         history.columns = newest
-        return cls(history.first(rows), columns, level=schema.whole(state, "level"), seed=seed)
+        rounds, level = schema.whole(state, "rounds", least=1), schema.whole(state, "level")
+        return cls(history.first(rows), columns, rounds=rounds, level=level, seed=seed)
 
 
 def _are_codes(contexts: Features, columns: Columns) -> bool:

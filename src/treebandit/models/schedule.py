@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from treebandit.errors import ParameterError
 
+#: Rows are fitted anew when they have grown so many times as much as rounds.
+_GROWTH = 1.5
 _LOGARITHM = r"(\d+(?:\.\d+)?|\.\d+)\s*\*?\s*ln\s*\(?t\)?"
 
 
@@ -48,6 +50,16 @@ class Schedule:
             early, late = min(max(t, 1), self.since), max(t / self.since, 1.0)
             return math.ceil(self.factor * math.log(early) + self.later * math.log(late))
         return t // self.every if self.every else 0
+
+    def overdue(self, now: tuple[int, int], fitted: tuple[int, int]) -> bool:
+        """Whether rows have grown by half more than rounds since a fit; both are rows and rounds, at least 1.
+
+        It is where rewards come late, or without decisions: then rounds do not tell how much there is to fit.
+        """
+        if self.factor is None and self.every is None:
+            return False
+        (rows, rounds), (fitted_rows, fitted_rounds) = now, fitted
+        return rows * fitted_rounds >= _GROWTH * fitted_rows * rounds
 
     def rounds(self, level: int) -> tuple[int, int]:
         """The first round of a level, and how many rounds it lasts; (0, 0) where levels never grow."""

@@ -37,10 +37,10 @@ _BEFORE_CALIBRATION = 0.35, 0.4
 class TreeModel(HistoryModel):
     """Rows learned so far, the ensemble that was fitted to them last, and the statistics of its leaves.
 
-    Whenever the schedule's level has grown, the ensemble is fitted anew to all rows that `memory` keeps; in between,
-    rows change the leaves they reach. Where a fit would take long, it is spread over the next rounds, or made on a
-    thread: until it is done the old ensemble decides and learns, and then the new one takes in the rows that came
-    meanwhile.
+    Whenever the schedule's level has grown, or rows have grown far more than rounds, the ensemble is fitted anew to all
+    rows that `memory` keeps; in between, rows change the leaves they reach. Where a fit would take long, it is spread
+    over the next rounds, or made on a thread: until it is done the old ensemble decides and learns, and then the new
+    one takes in the rows that came meanwhile.
     """
 
     def __init__(self, settings: TreeSettings) -> None:
@@ -75,18 +75,21 @@ class TreeModel(HistoryModel):
                 return self._rebuilt(history, self.memory, rows, t, random)
             return lambda: setattr(self, "history", history)
         memory, dropped = self._watched(rows, rewards), self.dropped_rounds
-        if memory.alarm or not self.scale.fits(rewards):
+        newest = self.fitted_at if job is None else job.fitted_at
+        overdue = self._schedule.overdue((len(history), t + 1 - dropped), newest)
+        if memory.alarm or not self.scale.fits(rewards) or (overdue and not self.settings.background):
             return self._rebuilt(history, memory, rows, t, random)
         level = self._schedule.level(t + 1 - dropped)
         if job is not None and level > job.level and not self.settings.background:
             job = None  # there is a newer one to make
         drawn = random
-        if job is None and level > self.level:
+        if job is None and (level > self.level or overdue):
             before, (history, dropped, level) = history, self._kept(history, memory, t)
             if self._share(t - dropped, level) >= 1.0:
                 return self._rebuilt(before, memory, rows, t, random)
             drawn = copy_of(random)
-            job = Rebuild(history, rows.columns, level=level, seed=int(drawn.integers(2**63)))
+            seed = int(drawn.integers(2**63))
+            job = Rebuild(history, rows.columns, rounds=t + 1 - dropped, level=level, seed=seed)
         elif job is not None and self.settings.background:
             self.drop_failed()  # one that has finished is taken over by `prepared_swap`
         elif job is not None:
@@ -174,17 +177,26 @@ class TreeModel(HistoryModel):
         def commit() -> None:
             if update is not None:
                 update()
-            self._take_up(fit, history, memory, level=job.level, seconds=seconds)
+            self._take_up(fit, history, memory, level=job.level, fitted_at=job.fitted_at, seconds=seconds)
 
         return commit
 
-    def _take_up(self, fit: Fit, history: History, memory: Memory, *, level: int, seconds: float) -> None:
+    def _take_up(
+        self,
+        fit: Fit,
+        history: History,
+        memory: Memory,
+        *,
+        level: int,
+        fitted_at: tuple[int, int],
+        seconds: float,
+    ) -> None:
         """Put a fit in the place of the present one; no rebuild is under way then."""
         if self.leaves is not None:
             fit.leaves.cache.expect(self.leaves.cache)
         self.history, self.memory, self.rebuild = history, memory, None
         self.scale, self.encoder, self.leaves = fit
-        self.level, self.rebuild_seconds = level, seconds
+        self.level, self.fitted_at, self.rebuild_seconds = level, fitted_at, seconds
 
     def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:
         """Let rows change the leaves they reach, between rebuilds."""
@@ -205,7 +217,8 @@ class TreeModel(HistoryModel):
         def commit() -> None:
             if self.rebuild is not None:
                 self.rebuild.stop()
-            self._take_up(fit, history, memory, level=level, seconds=seconds)
+            fitted_at = len(history), t + 1 - dropped
+            self._take_up(fit, history, memory, level=level, fitted_at=fitted_at, seconds=seconds)
             self.dropped_rounds = dropped
             random.bit_generator.state = drawn.bit_generator.state
 
