@@ -1,11 +1,25 @@
 """Explanations add up to estimates, name what was given, and change nothing."""
 
 import numpy as np
+import pandas
+import polars
 import pytest
 from taught import fingerprint
 
 import treebandit
-from treebandit import TETS, TEUCB, UCB1, Bandit, HistogramForest, LinTS, LinUCB, NeuralTS, TreeBootstrap
+from treebandit import (
+    TETS,
+    TEUCB,
+    UCB1,
+    Bandit,
+    Candidates,
+    Columns,
+    HistogramForest,
+    LinTS,
+    LinUCB,
+    NeuralTS,
+    TreeBootstrap,
+)
 from treebandit.errors import NoEstimateError, NotFittedError
 
 TREES = HistogramForest(n_trees=10, max_depth=6, bootstrap=False, subsample=0.8)
@@ -82,6 +96,109 @@ def test_exploration_is_what_the_score_has_above_the_mean():
     assert (np.abs(thompson.exploration) < 4 * thompson.deviation / np.sqrt(2000)).all()
 
 
+T = 1.7e9
+SIZED = np.column_stack([T + np.arange(80.0) * 500, np.linspace(1e-9, 2e-9, 80), np.linspace(0.1, 0.9, 80)])
+ASKED = [T + 40000.25, 1.2345678901e-9, 0.1]
+
+
+def sized(form):
+    """An agent that has learned columns with an offset, with a unit and plain, and one row to ask for."""
+    names = ["time", "size", "share"]
+    forms = {
+        "array": lambda rows: np.array(rows),
+        "list": lambda rows: np.array(rows).tolist(),
+        "dict": lambda rows: [dict(zip(names, row, strict=True)) for row in np.array(rows).tolist()],
+        "pandas": lambda rows: pandas.DataFrame(np.array(rows), columns=names)[names[::-1]],
+        "polars": lambda rows: polars.DataFrame(np.array(rows), schema=names),
+        "series": lambda rows: pandas.Series(rows[0], names) if len(rows) == 1 else forms["pandas"](rows),
+    }
+    agent = TEUCB(TREES, seed=0)
+    agent.learn(forms[form](SIZED), SIZED[:, 2], arms=["a", "b"] * 40)
+    return agent, forms[form]([ASKED])
+
+
+@pytest.mark.parametrize("form", ["array", "list", "dict", "pandas", "polars", "series"])
+def test_values_are_shown_as_they_were_given(form):
+    agent, asked = sized(form)
+    explanation = agent.explain(asked, ["a", "b"])
+    order = [2, 1, 0] if explanation.parts[1] == "share" else [0, 1, 2]
+    for row, arm in enumerate("ab"):
+        assert explanation.values[row][1:5] == [*(ASKED[k] for k in order), arm]
+    similar = explanation.similar[0]
+    for row, context in zip(similar["row"], similar["context"], strict=True):
+        learned = [SIZED[row, k] for k in order]
+        np.testing.assert_allclose(list(context.values()), learned, rtol=2e-7)
+        assert tuple(context) == explanation.parts[1:4]
+    polars.DataFrame(similar)
+
+
+def test_whole_numbers_flags_and_lists_are_shown_as_they_were_given():
+    agent = LinUCB(seed=0)
+    agent.learn([[1, 0.5], [2, 0.25]], [0.0, 1.0], arms=[0, 1])
+    values = agent.explain([10**15 + 1, None], [0, 1]).values[0]
+    assert values[1:3] == [10**15 + 1, None]
+    assert type(values[1]) is int
+    agent = LinUCB(seed=0, new_columns=True)
+    agent.learn([{"paid": True, "tags": ["x", "y"]}, {"paid": False, "tags": []}], [0.0, 1.0], arms=[0, 1])
+    explanation = agent.explain({"paid": False, "tags": ["y"]}, [0, 1])
+    assert dict(zip(explanation.parts, explanation.values[0], strict=True)) == {
+        "(baseline)": None,
+        "paid": False,
+        "tags=x": 0.0,
+        "tags=y": 1.0,
+        "(arm)": 0,
+    }
+    assert agent.explain({"tags": ["y"]}, [0, 1]).values[0][1] is None
+
+
+def test_values_of_candidates_are_shown_in_the_units_that_were_given():
+    agent, asked = sized("array")
+    decision = agent.decide(asked, ["a", "b"])
+    shown = agent.explain(decision.candidates).values[0][1:4]
+    np.testing.assert_allclose(shown, ASKED, rtol=2e-7)
+    agent, x = LinUCB(seed=0), np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
+    rows = Candidates(x, np.arange(9) % 2, Columns.numeric(2))
+    agent.learn(rows, np.arange(9.0))
+    assert [values[1:3] for values in agent.explain(rows).values] == x.tolist()
+
+
+@pytest.mark.parametrize("name", ["TEUCB", "LinUCB"])
+def test_a_category_never_seen_is_shown_by_its_name(name):
+    explanation = taught(name).explain({"age": 30, "city": "Paris"}, ["a", "new"])
+    assert explanation.values[0][1:4] == [30, "Paris", "a"]
+    assert explanation.values[1][3] == "new"
+
+
+def test_no_contexts_have_no_value():
+    agent = LinUCB(seed=0)
+    agent.learn(None, [0.0, 1.0], arms=["a", "b"])
+    explanation = agent.explain(None, ["a", "b"])
+    assert explanation.values == [[None, None, "a"], [None, None, "b"]]
+
+
+@pytest.mark.parametrize("library", [pandas, polars])
+def test_the_table_is_a_frame(library):
+    agent = taught("TEUCB")
+    table = agent.explain(
+        [{"age": 0.1 + 0.2, "city": "Rome"}, {"age": None, "city": "Oslo"}], ["a", "b"]
+    ).table
+    assert table["value"] == [None, repr(0.1 + 0.2), "Rome", "a", None, None, None, "Oslo", "b", None]
+    frame = library.DataFrame(table)
+    assert [value for value in frame["value"] if isinstance(value, str)] == [
+        *("0.30000000000000004", "Rome", "a", "Oslo", "b")
+    ]
+    assert frame["contribution"].to_list() == table["contribution"]
+
+
+def test_columns_with_the_name_of_another_part_are_told_apart():
+    agent = LinUCB(seed=0)
+    rows = [{"(arm)": 1.0, "column (arm)": 2.0, "(baseline)": "x", "(log) pay": 3.0}] * 4
+    agent.learn(rows, [1.0, 0.0, 1.0, 0.0], arms=["a", "b"] * 2)
+    parts = agent.explain(rows[0], ["a", "b"]).parts
+    names = "column column (arm)", "column (arm)", "column (baseline)", "(log) pay"
+    assert parts == ("(baseline)", *names, "(arm)")
+
+
 def test_similar_rows_share_the_most_leaves():
     agent = taught("TEUCB")
     explanation = agent.explain(ROWS[7], [ARMS[7]])
@@ -91,6 +208,7 @@ def test_similar_rows_share_the_most_leaves():
     assert similar["share"] == sorted(similar["share"], reverse=True)
     for row, arm, reward in zip(similar["row"], similar["arm"], similar["reward"], strict=True):
         assert (arm, reward) == (ARMS[row], REWARDS[row])
+    assert similar["context"] == [ROWS[row] for row in similar["row"]]
 
 
 def test_an_agent_without_history_explains_but_for_similar_rows(tmp_path):

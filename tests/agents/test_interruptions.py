@@ -1,18 +1,19 @@
 """An exception at any moment leaves an agent as it was before a call, or as it is after it."""
 
+import pickle
 import signal
 import sys
 import threading
 import time
 from contextlib import suppress
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import numpy as np
 import pytest
 from every import EVERY
 from taught import ARMS, Interrupted, X, Y, fingerprint, taught
 
-from treebandit import Bandit
+from treebandit import Bandit, HistogramForest, LinUCB
 from treebandit.errors import TreebanditError
 
 
@@ -210,3 +211,73 @@ def test_two_threads_saving_to_one_path_leave_a_good_file(tmp_path):
         thread.join()
     assert fingerprint(type(agent).load(path)) == fingerprint(agent)
     assert [file.name for file in tmp_path.iterdir()] == ["agent"]
+
+
+@pytest.fixture
+def many_switches():
+    """Threads take turns as often as can be."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("copied", [deepcopy, copy, lambda agent: pickle.loads(pickle.dumps(agent))])
+def test_an_agent_is_copied_whole_while_another_thread_teaches_it(copied, many_switches):
+    agent, stop = (
+        Bandit(HistogramForest(n_trees=8, max_depth=3), rebuild="every 400", seed=0),
+        threading.Event(),
+    )
+    agent.learn(X[:300], Y[:300], arms=ARMS[:300])
+
+    def teach():
+        while not stop.is_set():
+            agent.learn(X[:1], Y[:1], arms=ARMS[:1])
+
+    teacher, found = threading.Thread(target=teach), []
+    teacher.start()
+    try:
+        for _ in range(200):
+            twin = copied(agent)
+            model = twin.model
+            counted = model.leaves.table[:, 2].sum() / model.leaves.forest.n_trees
+            found.append((twin.clock, len(model.history), len(model.encoder.ridge), round(counted)))
+    finally:
+        stop.set()
+        teacher.join()
+    assert [each for each in found if len(set(each)) > 1] == []
+    assert len(set(found)) > 1
+
+
+class Watching(LinUCB):
+    """An agent with a member that tells of it, one that cannot be copied, and one that is shared."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.own, self.socket = [self], threading.Lock()
+        self.also_own = self.own
+
+    def __getstate__(self):
+        return super().__getstate__() | {"socket": None}
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda agents: pickle.loads(pickle.dumps(agents))])
+def test_copies_of_an_agent_keep_what_is_shared_in_it(copied):
+    agent = Watching(seed=0)
+    agent.learn(X[:9], Y[:9], arms=ARMS[:9])
+    one, other = copied([agent, agent])
+    assert one is other is one.own[0] is not agent
+    assert one.own is one.also_own is not agent.own
+    assert one.socket is None
+    assert fingerprint(one) == fingerprint(agent)
+    one.learn(X[:1], Y[:1], arms=ARMS[:1])
+    assert fingerprint(one) != fingerprint(agent)
+
+
+@pytest.mark.parametrize("copied", [deepcopy, pickle.dumps])
+def test_an_oracle_cannot_copy_the_agent_that_asks_it(copied):
+    agent = taught("LinUCB")
+    before = fingerprint(agent)
+    with pytest.raises(TreebanditError, match="inside its oracle"):
+        agent.choose(X[:3], arms=[0, 1, 2], oracle=lambda scores: copied(agent) and [0])
+    assert fingerprint(agent) == before

@@ -1,5 +1,6 @@
 import numpy as np
 import polars as pl
+import pytest
 
 from treebandit import LinUCB
 from treebandit.reports import explanation_figure
@@ -30,9 +31,16 @@ def test_one_panel_for_each_candidate_with_its_bars():
         np.testing.assert_allclose(total, explanation.mean[row] + explanation.exploration[row])
 
 
-def test_only_the_largest_parts_of_wide_rows_are_drawn():
-    chart = explanation_figure(explained(30, None)).to_dict()
+@pytest.mark.parametrize(("columns", "bars"), [(12, 12), (13, 13), (14, 12), (30, 12)])
+def test_parts_of_wide_rows_that_add_little_have_one_bar_together(columns, bars):
+    explanation = explained(columns, None)
+    chart = explanation_figure(explanation).to_dict()
     assert [panel["title"][0] for panel in chart["hconcat"]] == ["candidate 0", "candidate 1"]
-    drawn = [each["part"] for each in values(chart, chart["hconcat"][0])]
-    assert len(drawn) == 12
-    assert "x0" in drawn
+    for row, panel in enumerate(chart["hconcat"]):
+        drawn = {each["part"]: each["contribution"] for each in values(chart, panel)}
+        others = [f"({columns - bars} others)"] * (bars < columns)
+        assert list(drawn)[bars:] == [*others, "(exploration)"]
+        assert "x0" in drawn
+        total = explanation.contributions[row, 0] + sum(drawn.values()) - drawn["(exploration)"]
+        np.testing.assert_allclose(total, explanation.mean[row])
+        assert panel["encoding"]["y"]["sort"] == list(drawn)

@@ -6,9 +6,10 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, SupportsIndex, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -228,6 +229,23 @@ class BaseAgent:
                 f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"
             )
         return agent
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy of its own, made while no other thread may change the agent."""
+        self._refuse_nested("deepcopy")
+        with self._lock:
+            make, arguments, *rest = cast("tuple[Any, ...]", super().__reduce_ex__(4))
+            twin: Self = make(*deepcopy(arguments, memo))
+            memo[id(self)] = twin
+            if rest:
+                twin.__setstate__(deepcopy(rest[0], memo))
+        return twin
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """What pickle writes: copied, since it is written when the lock is free again."""
+        self._refuse_nested("pickle")
+        with self._lock:
+            return deepcopy(super().__reduce_ex__(protocol), {id(self): self})
 
     def __getstate__(self) -> dict[str, Any]:
         """All members but the lock, for copies and for other processes."""

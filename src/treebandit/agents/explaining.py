@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from treebandit.core import Candidates, Floats, optional
 from treebandit.errors import NoEstimateError
+from treebandit.features.given_values import given_values, learned_values
 from treebandit.features.inputs import Inputs
 from treebandit.models.attribution import Explains
 from treebandit.models.model import RewardModel
@@ -24,15 +25,17 @@ class Explanation:
     """Where the scores of n candidates come from.
 
     parts: what adds up: '(baseline)', each column, '(arm)', '(linear model)': what the trees make of the linear score
-        that is one of their features. Only those that the agent has.
-    values: (n) rows of what each part's value is; None where it has none.
+        that is one of their features. Only those that the agent has. A column that is called '(arm)' is the part
+        'column (arm)'; so it is with any name in parentheses.
+    values: (n) rows of what each part's value is, as it was given; None where it has none or is missing.
     contributions: (n, parts) what each adds; a row adds up to the candidate's `mean`.
     mean: (n,) the reward that the agent expects, as `estimate` tells.
     exploration: (n,) what the mean score of many draws has above that.
     deviation: (n,) the standard deviation of these draws.
     labels: (n,) arms, or None.
     similar: for each candidate the learned rows that share most leaves of the trees with it, as columns `row` (in the
-        order of learning, of those that still count), `share` of the trees, `arm` and `reward`.
+        order of learning, of those that still count), `share` of the trees, `context` (each column's value, numbers as
+        far as 32 bits tell), `arm` and `reward`.
 
     >>> import numpy as np
     >>> agent = treebandit.Bandit(seed=0)
@@ -58,6 +61,7 @@ class Explanation:
     def table(self) -> dict[str, list[Any]]:
         """One row for each candidate and part, exploration last, as plain columns that any frame library takes.
 
+        `value` is text, since a frame's column has one type: numbers with all their digits, None where there is none.
         The contributions of a candidate add up to its mean score.
         """
         n, names = len(self.mean), [*self.parts, EXPLORATION]
@@ -65,15 +69,16 @@ class Explanation:
         if self.labels is not None:
             table["arm"] = [label for label in self.labels for _ in names]
         table["part"] = names * n
-        table["value"] = [value for values in self.values for value in (*values, None)]
+        shown = (value for values in self.values for value in (*values, None))
+        table["value"] = [None if value is None else str(value) for value in shown]
         table["contribution"] = np.column_stack([self.contributions, self.exploration]).ravel().tolist()
         return table
 
 
 def explained(
-    model: RewardModel, rows: Candidates, draws: Floats, labels: Any, inputs: Inputs
+    model: RewardModel, rows: Candidates, draws: Floats, contexts: Any, labels: Any, inputs: Inputs
 ) -> Explanation:
-    """What a model tells of rows, of which a policy has made (draws, n) draws."""
+    """What a model tells of rows, which were given as `contexts`, and of which a policy has made (draws, n) draws."""
     if not isinstance(model, Explains):
         raise NoEstimateError(
             f"a {type(model).__name__} cannot tell what a feature adds; use Bandit, TEUCB, TETS, LinUCB or LinTS"
@@ -81,7 +86,6 @@ def explained(
     found = model.attribution(rows)
     d = found.columns.shape[1]
     names = (rows.columns.names or tuple(f"x{place}" for place in range(d)))[:d]
-    categories = inputs.encoder.categories if inputs.encoder is not None else {}
     #: What is no column: its name, what it adds, and its value in each row.
     others: list[tuple[str, Floats, Any]] = []
     if rows.arms is not None:
@@ -89,27 +93,31 @@ def explained(
     if found.linear_model.any():
         others.append((LINEAR_MODEL, found.linear_model, [None] * len(rows)))
     values = [
-        [None, *(_shown(value, categories.get(name)) for name, value in zip(names, row, strict=False))]
-        + [own[place] for _, _, own in others]
-        for place, row in enumerate(rows.contexts.tolist())
+        [None, *row[:d], *(own[place] for _, _, own in others)]
+        for place, row in enumerate(given_values(contexts, rows, inputs))
     ]
-    parts = BASELINE, *names, *(name for name, _, _ in others)
+    columns = _apart(names)
+    parts = BASELINE, *columns, *(name for name, _, _ in others)
     contributions = np.column_stack([found.baseline, found.columns, *(added for _, added, _ in others)])
-    mean, similar = contributions.sum(1), _similar(model, rows, inputs)
+    mean, similar = contributions.sum(1), _similar(model, rows, columns, inputs)
     explored = draws.mean(0) - mean, draws.std(0)
     return Explanation(parts, values, contributions, mean, *explored, labels, similar)
 
 
-def _shown(value: float, categories: tuple[Any, ...] | None) -> Any:
-    """A value as it was given: a category by its name, None where it is missing."""
-    if np.isnan(value):
-        return None
-    if categories is None:
-        return value
-    return categories[int(value)] if 0 <= value < len(categories) else None
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names of columns that no other part has: "(arm)" becomes "column (arm)"."""
+    found = []
+    for name in names:
+        apart = name
+        while apart[:1] + apart[-1:] == "()" or (apart != name and apart in names):
+            apart = f"column {apart}"
+        found.append(apart)
+    return found
 
 
-def _similar(model: RewardModel, rows: Candidates, inputs: Inputs) -> list[dict[str, list[Any]]]:
+def _similar(
+    model: RewardModel, rows: Candidates, columns: Sequence[str], inputs: Inputs
+) -> list[dict[str, list[Any]]]:
     history = optional(model, "history")
     if not isinstance(model, TreeModel) or history is None or not history.whole:
         return [{} for _ in range(len(rows))]
@@ -118,6 +126,8 @@ def _similar(model: RewardModel, rows: Candidates, inputs: Inputs) -> list[dict[
     found = []
     for chosen, share in zip(order, shares, strict=True):
         table = {"row": chosen.tolist(), "share": share.tolist(), "reward": history.rewards[chosen].tolist()}
+        values = learned_values(history.contexts[chosen], inputs)
+        table["context"] = [dict(zip(columns, each, strict=False)) for each in values]
         if history.arms is not None:
             table["arm"] = [names.get(arm, arm) for arm in history.arms[chosen].tolist()]
         found.append(table)

@@ -104,7 +104,7 @@ class ModelAgent(BaseAgent):
             self._estimate(rows)  # says what is missing
             labels = Offer.of(contexts, arms, rows, "explained").labels
             scores = self.policy.draws(self.model, rows, t=self.clock, random=self._random, size=int(draws))
-            return explained(self.model, rows, scores, labels, self._inputs)
+            return explained(self.model, rows, scores, contexts, labels, self._inputs)
 
         return self._round("explain", contexts, arms, explain, undone=True)
 

@@ -211,14 +211,26 @@ class Inputs:
             units = units.learned(values, columns)
         return features, {"columns": columns, "form": form, "encoder": encoder, "units": units}
 
+    def named_rows(self, contexts: Any) -> Any:
+        """A frame or a list of dicts, where contexts have named columns; None where they do not."""
+        if isinstance(contexts, Mapping):
+            return [contexts]
+        if isinstance(contexts, list | tuple):
+            return contexts if contexts and isinstance(contexts[0], Mapping) else None
+        if is_frame(contexts):
+            return contexts
+        # A series that was made without names numbers its values; so does a row of a frame without names.
+        named_before = self.form == "named columns"
+        if is_series(contexts) and (named_before or type(contexts.index).__name__ != "RangeIndex"):
+            return [dict(contexts.items())]
+        return None
+
     def _read(
         self, contexts: Any, codes: Indices | None
     ) -> tuple[Form, NDArray[Any], FrameEncoder | None, Columns | None]:
         """The form, the numbers (1-d: one row), and for named columns the encoder after them, and what they are."""
-        if type(contexts) is np.ndarray or contexts is None:
-            rows = None
-        else:
-            rows = _named_rows(contexts, self.form == "named columns")
+        plain = type(contexts) is np.ndarray or contexts is None
+        rows = None if plain else self.named_rows(contexts)
         form: Form = "no contexts" if contexts is None else "arrays" if rows is None else "named columns"
         if self.columns is not None and form != (self.form or form):
             known = f"{'learned' if self.units else 'declared'} rows with {_TO_GIVE[self.form or form]}"
@@ -335,20 +347,6 @@ def _many_rows(contexts: Any) -> Any:
     if values.ndim != 2:
         raise ShapeError(f"contexts of shape {values.shape}; give one row of features per decision")
     return values
-
-
-def _named_rows(contexts: Any, named_before: bool) -> Any:
-    """A frame or a list of dicts, where contexts have named columns; None where they do not."""
-    if isinstance(contexts, Mapping):
-        return [contexts]
-    if isinstance(contexts, list | tuple):
-        return contexts if contexts and isinstance(contexts[0], Mapping) else None
-    if is_frame(contexts):
-        return contexts
-    # A series that was made without names numbers its values; so does a row of a frame without names.
-    if is_series(contexts) and (named_before or type(contexts.index).__name__ != "RangeIndex"):
-        return [dict(contexts.items())]
-    return None
 
 
 def _arms_expected(with_arms: bool) -> ArmsError:

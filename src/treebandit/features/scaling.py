@@ -130,6 +130,12 @@ class ColumnUnits:
             refuse_infinite(features, columns)
         return features
 
+    def original(self, values: Floats) -> Floats:
+        """What (n, d) features were before `narrow`, as far as 32 bits tell; of the columns that were learned."""
+        width = min(values.shape[1], len(self))
+        found: Floats = values[:, :width] * self.unit[:width] + np.nan_to_num(self.offset[:width])
+        return found
+
     def state(self) -> dict[str, Any]:
         """All of it as arrays and JSON values."""
         numbers = np.stack([self.offset, self.unit, self.first])
