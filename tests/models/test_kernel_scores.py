@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from treebandit import Bandit
 from treebandit.errors import SavedFileError
 from treebandit.models.kernel_scores import KernelScores
 
@@ -80,6 +81,48 @@ def test_leverage_falls_with_rows_like_it():
     assert (known >= 0.0).all()
 
 
+def kinds(n, count, spread=0.0):
+    """Rows of so many kinds, equal but for `spread`, and the kind of each; with kinds enough, no two are of one."""
+    random = np.random.default_rng(1)
+    kind = random.integers(0, count, n) if count < n else np.arange(n)
+    contexts = random.normal(size=(count, D))[kind] + spread * random.normal(size=(n, D))
+    return contexts.astype(np.float32), kind
+
+
+@pytest.mark.parametrize("n", [300, 1200])
+@pytest.mark.parametrize(("count", "spread"), [(5, 0.0), (20, 0.0), (20, 1e-6), (20, 1e-4), (10_000, 0.0)])
+def test_leverage_is_that_of_64_bits_where_rows_repeat_nearly_repeat_and_differ(n, count, spread):
+    contexts, kind = kinds(n, count, spread)
+    arms = np.arange(n) % 2 * 7
+    scores = fitted(contexts, arms, (kind % 2).astype(float))
+    z = slow_scale(contexts)
+    _, first = np.unique(kind, return_index=True)
+    # Any rows of different kinds tell the same, unless there are more kinds than are looked at: then the first drawn.
+    told = first if count <= 20 else np.random.default_rng(0).permutation(n)[:32]
+    prior, known = slow_kernel(z[told], z[told]), slow_kernel(z[arms == 7], z[told])
+    inverse = np.linalg.inv(0.07 * prior + known.T @ known)
+    kernel = slow_kernel(z[:50], z[told])
+    expected = np.einsum("ij,jk,ik->i", kernel, inverse, kernel)
+    _, leverage = scores.with_leverage(contexts[:50], np.full(50, 7))
+    np.testing.assert_allclose(leverage, expected, rtol=0.02)
+
+
+def test_kinds_of_rows_that_came_equally_often_are_known_equally_well():
+    contexts, kind = kinds(2000, 20)
+    random = np.random.default_rng(2)
+    arms = np.arange(2000) % 2
+    rewards = (random.random(2000) < np.where(kind % 2 == arms, 0.8, 0.2)).astype(float)
+    agent = Bandit(seed=0)
+    for start in range(0, 2000, 100):
+        rows = slice(start, start + 100)
+        agent.learn(contexts[rows], rewards[rows], arms=arms[rows])
+    agent.model.kernel_errors[:2] = 0.8, 1.0  # the kernel's weight, so that the test can tell
+    _, first = np.unique(kind, return_index=True)
+    variance = agent.estimate(contexts[first], arms=np.zeros(20, np.intp)).variance
+    assert variance.max() < 2.0 * variance.min()
+    assert 0.03 < np.sqrt(variance.mean()) < 0.12  # about 50 rewards each, of deviation 0.4
+
+
 @pytest.mark.parametrize(("factor", "offset"), [(1000.0, 0.0), (0.001, 5.0)])
 def test_the_unit_of_a_column_does_not_matter(factor, offset):
     contexts, arms, targets = rings(300)
@@ -143,7 +186,7 @@ def test_it_is_saved_and_forged_files_are_refused():
         "scale": np.zeros((2, D), np.float32),
         "landmarks": np.zeros((513, D), np.float32),
         "weights": np.full((3, 100), np.nan),
-        "inverses": np.zeros((3, 32, 31), np.float32),
+        "roots": np.zeros((3, 32, 31), np.float32),
         "arms": np.zeros(2, np.intp),
         "rewards": np.zeros(3),
     }.items():

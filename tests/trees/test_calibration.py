@@ -64,6 +64,70 @@ def test_intervals_of_new_observations_follow_their_skew_and_grow_with_the_level
     assert 0.01 < above < 0.05
 
 
+def test_intervals_of_new_observations_stay_as_wide_as_the_noise_when_rows_come():
+    random = np.random.default_rng(0)
+
+    def drawn(n):
+        features = random.uniform(-1, 1, (n, 3))
+        return features, (features[:, 0] > 0) + random.standard_normal(n)
+
+    model, (test, observed) = TreeEnsembleRegressor(FOREST, random_state=0).fit(*drawn(400)), drawn(4000)
+    first = np.subtract(*model.predict(test, interval=0.95)[::-1]).mean()
+    model.partial_fit(*drawn(10_000))
+    lower, upper = model.predict(test, interval=0.95)
+    assert 3.7 < (upper - lower).mean() < first  # the noise alone needs 3.92
+    assert np.mean((lower <= observed) & (observed <= upper)) > 0.93
+
+
+def test_only_the_error_of_the_mean_falls_with_leaf_variances():
+    calibration = Calibration(1.0, 2.0, 3.0, PROBABILITIES - 0.5)
+    for leaf_variance, scale in ((2.0, 1.0), (0.0, 0.5), (8.0, 2.5)):
+        low, high = calibration.interval(0.8, np.array([leaf_variance]))
+        assert high[0] == pytest.approx(0.4 * np.sqrt((3.0 + scale) / 4.0), rel=1e-3)
+        assert low[0] == pytest.approx(-high[0])
+    certain = Calibration(0.0, 0.0, 0.0, np.zeros(101))
+    assert certain.interval(0.8, np.zeros(1)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("rate", [0.002, 0.01])
+def test_intervals_hold_a_value_that_nearly_all_observations_have(rate):
+    random = np.random.default_rng(0)
+    for seed in range(6):
+        features = random.uniform(-1, 1, (2000, 3))
+        model = TreeEnsembleRegressor(FOREST, random_state=seed)
+        model.fit(features, (random.random(2000) < rate).astype(float))
+        lower, upper = model.predict(random.uniform(-1, 1, (1000, 3)), interval=0.95)
+        assert np.mean((lower <= 0.0) & (upper >= 0.0)) > 0.94
+
+
+def test_frequent_values_far_from_an_interval_stay_outside():
+    random = np.random.default_rng(0)
+    features = random.uniform(-1, 1, (2000, 2))
+    targets = np.where(features[:, 0] > 0, 5.0 + random.standard_normal(2000), 0.0)
+    model = TreeEnsembleRegressor(FOREST, random_state=0).fit(features, targets)
+    lower, _ = model.predict(features[features[:, 0] > 0.1], interval=0.8)
+    assert (lower > 0.0).mean() > 0.95
+
+
+@pytest.mark.parametrize("memory", ["all", 5000, "auto"])
+def test_targets_that_are_equal_at_first_may_differ_later(memory):
+    random = np.random.default_rng(0)
+    model = TreeEnsembleRegressor(HistogramForest(n_trees=20), random_state=0, memory=memory)
+    for _ in range(2):
+        model.partial_fit(random.normal(size=(60, 3)), np.zeros(60))
+    assert not model.predict(np.zeros((1, 3)), return_std=True)[1].any()
+    for _ in range(3):
+        features = random.normal(size=(100, 3))
+        model.partial_fit(
+            features, np.where(features[:, 0] > 0, 2.0, 0.0) + 0.1 * random.standard_normal(100)
+        )
+    mean, deviation = model.predict(np.array([[-1.0, 0, 0], [1, 0, 0]]), return_std=True)
+    assert mean[1] > mean[0] + 0.5
+    assert (deviation > 0.0).all()
+    lower, upper = model.predict(features, interval=0.9)
+    assert (upper - lower > 0.1).all()
+
+
 def test_the_unit_of_the_targets_does_not_matter(model):
     features, _, targets = problem(0)
     other = TreeEnsembleRegressor(FOREST, random_state=0).fit(features, 4.0 * targets)
@@ -118,7 +182,7 @@ def test_the_variance_is_half_common_and_half_in_proportion_to_that_of_the_leaf(
     leaf = model.leaves_.leaf_sums(features).variance
     expected = calibration.error * (0.5 + 0.5 * leaf / calibration.leaf_variance)
     np.testing.assert_allclose(model.leaves_.estimate(features).variance, expected)
-    assert Calibration(2.0, 0.0, PROBABILITIES).variance(np.zeros(3)).tolist() == [2.0] * 3
+    assert Calibration(2.0, 0.0, 1.0, PROBABILITIES).variance(np.zeros(3)).tolist() == [2.0] * 3
 
 
 def test_joint_draws_have_the_calibrated_variance(model):
@@ -135,7 +199,7 @@ def test_rows_whose_leaves_are_sure_are_drawn_too():
     trees = HistogramForest(n_trees=5, bootstrap=False)
     leaves = LeafStatistics.measure(trees.fit(features, targets, seed=0), features, targets)
     assert not leaves.estimate(features).variance.any()
-    leaves.calibration = Calibration(0.25, 0.0, PROBABILITIES)
+    leaves.calibration = Calibration(0.25, 0.0, 0.0, PROBABILITIES)
     draws = leaves.sample(features[:3], exploration=1.0, key=3, draws=10_000)
     np.testing.assert_allclose(draws.std(0), 0.5, rtol=0.05)
 
@@ -171,7 +235,7 @@ def test_nothing_of_the_size_of_the_rows_is_kept_and_steps_can_be_counted():
     assert 0.0 <= shares[0] < shares[-1] < 1.0
     calibration = exhausted(calibrate_steps(grow, leaves, features, targets, seed=0))
     assert calibration.quantiles.shape == (101,)
-    assert [type(each) for each in calibration[:2]] == [float, float]
+    assert [type(each) for each in calibration[:3]] == [float] * 3
 
 
 def test_saved_calibrations_come_back_and_forged_ones_do_not(model):
@@ -185,6 +249,8 @@ def test_saved_calibrations_come_back_and_forged_ones_do_not(model):
         {"error": -1.0},
         {"error": float("nan")},
         {"leaf_variance": "a"},
+        {"noise": -1.0},
+        {"noise": None},
         {"quantiles": good["quantiles"][::-1].copy()},
         {"quantiles": good["quantiles"][:7]},
     ):

@@ -20,8 +20,9 @@ _MOST, _STEP, _MOST_NUMBERS = 512, 64, 1 << 22
 _RIDGE = 0.07
 #: What the kernel is greater by everywhere: an arm's rewards may all be high or low.
 _CONSTANT = 1.0 / 64.0
-#: Leverage is told by the first landmarks, as many as this.
-_FIRST = 32
+#: Leverage is told by the first landmarks, at most as many as this. Each of them differs from what those before it can
+#: tell by this share of its kernel at least; 32-bit kernels of nearly equal rows are off by a tenth of that.
+_FIRST, _DIFFERENT = 32, 1e-3
 #: Scaled numbers are cut off here, in standard deviations.
 _BOUND = 5.0
 #: So many rows are compared with the landmarks at a time.
@@ -42,18 +43,19 @@ class KernelScores:
     rows of an arm, or has an arm without rows, scores their mean.
 
     scale: (3, d), mean, factor and bound of each column. landmarks: (m, d), scaled. weights: (arms + 1, m).
-    inverses: (arms + 1, r, r), A⁻¹ of the first r landmarks. rewards: (2,), their mean and standard deviation.
+    roots: (arms + 1, r, r), L⁻¹ of A = LL' of the first r landmarks, which are all different. rewards: (2,), their mean
+    and standard deviation.
     """
 
     __slots__ = (
         "_arms",
         "_columns",
         "_directions",
-        "_inverses",
         "_landmarks",
         "_lengths",
         "_newest",
         "_rewards",
+        "_roots",
         "_scale",
         "_weights",
     )
@@ -64,11 +66,11 @@ class KernelScores:
         scale: Features,
         landmarks: Features,
         weights: Floats,
-        inverses: Features,
+        roots: Features,
         rewards: Floats,
     ) -> None:
         self._arms, self._scale, self._landmarks, self._rewards = arms, scale, landmarks, rewards
-        self._weights, self._inverses = weights, inverses
+        self._weights, self._roots = weights, roots
         self._columns = _columns(scale)
         self._directions, self._lengths = _directions(landmarks)
         #: The newest row that came alone, as bytes, its kernel, and the scores that followed, by place of the arm: what
@@ -91,13 +93,17 @@ class KernelScores:
         chosen = random.permutation(len(contexts))[:size]
         scale = _scale(contexts)
         columns = _columns(scale)
-        landmarks = _scaled(contexts[chosen], columns)
-        first, weights = min(_FIRST, len(chosen)), np.zeros((len(index), len(chosen)))
-        inverses, rewards = np.zeros((len(index), first, first), np.float32), _moments(targets)
-        scores, targets = cls(index, scale, landmarks, weights, inverses, rewards), targets - rewards[0]
-        prior = scores._compared(landmarks).astype(np.float64)
+        landmarks, rewards = _scaled(contexts[chosen], columns), _moments(targets)
+        prior = _kernel(landmarks, *_directions(landmarks)).astype(np.float64)
         prior.flat[:: len(chosen) + 1] += 1e-6  # landmarks may be equal
-        inverses[0] = np.linalg.inv(_RIDGE * prior[:first, :first])
+        different = _different(prior)
+        first = len(different)
+        moved = np.concatenate([different, np.delete(np.arange(len(chosen)), different)])
+        chosen, landmarks, prior = chosen[moved], landmarks[moved], prior[np.ix_(moved, moved)]
+        weights, roots = np.zeros((len(index), len(chosen))), np.zeros((len(index), first, first), np.float32)
+        scores, targets = cls(index, scale, landmarks, weights, roots, rewards), targets - rewards[0]
+        unknown = _RIDGE * prior[:first, :first]
+        roots[0] = _root(unknown)
         order = np.argsort(places, kind="stable")
         starts = np.searchsorted(places[order], np.arange(1, len(index) + 1))
         for place in range(1, len(index)):
@@ -106,18 +112,20 @@ class KernelScores:
                 mine = np.flatnonzero(places[chosen] == place)
                 exact = prior[np.ix_(mine, mine)] + _RIDGE * np.eye(len(mine))
                 weights[place, mine] = np.linalg.solve(exact, targets[chosen[mine]])
-                gram = _RIDGE * prior[:first, :first] + prior[mine, :first].T @ prior[mine, :first]
+                known = unknown + prior[mine, :first].T @ prior[mine, :first]
                 yield float(starts[place]) / len(order)
             else:
-                gram, moment = _RIDGE * prior, np.zeros(len(chosen))
+                gram, moment, known = _RIDGE * prior, np.zeros(len(chosen)), unknown.copy()
                 for begin in range(0, len(own), _BLOCK):
                     rows = own[begin : begin + _BLOCK]
                     kernel = scores._compared(_scaled(contexts[rows], columns))
                     gram += kernel.T @ kernel
+                    to_first = kernel[:, :first].astype(np.float64)
+                    known += to_first.T @ to_first
                     moment += kernel.T @ targets[rows].astype(np.float32)
                     yield float(starts[place - 1] + begin) / len(order)
                 weights[place] = np.linalg.solve(gram, moment)
-            inverses[place] = np.linalg.inv(gram[:first, :first])
+            roots[place] = _root(known)
         return scores
 
     def __call__(self, contexts: Features, arms: Indices) -> Floats:
@@ -131,7 +139,7 @@ class KernelScores:
         return self._summed(kernel, places)
 
     def with_leverage(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
-        """The scores, and how unlike the rows of its arm each row is: k'A⁻¹k, k the kernel to the first landmarks."""
+        """The scores, and how unlike the rows of its arm each row is: k'A⁻¹k = |L⁻¹k|², k its kernel."""
         places = self._arms.find(arms)
         if _equal(contexts):
             kernel, known = self._kernel_of_one(contexts[:1])
@@ -163,10 +171,10 @@ class KernelScores:
 
     def _leverage(self, kernel: Features, places: Indices) -> Floats:
         """The leverage that follows from the kernel."""
-        inverses = self._inverses[places]
-        first = kernel[:, : inverses.shape[1]]
-        leverage: Floats = np.einsum("ij,ij->i", np.matmul(first[:, None], inverses)[:, 0], first)
-        return np.maximum(leverage, 0.0)
+        roots = self._roots[places]
+        found = np.matmul(roots, kernel[:, : roots.shape[1], None])[:, :, 0]
+        leverage: Floats = np.einsum("ij,ij->i", found, found)
+        return leverage
 
     def attribution(self, contexts: Features, arms: Indices) -> tuple[float, Floats, Floats]:
         """The mean reward, what each number adds to it, (n, d), and the constant of the arm, (n,).
@@ -175,7 +183,7 @@ class KernelScores:
         is what its number adds.
         """
         scaled, weights = _scaled(contexts, self._columns), self._weights[self._arms.find(arms)]
-        active = self._active(scaled)[0] * weights
+        active = _active(scaled, self._directions)[0] * weights
         return float(self._rewards[0]), scaled * (active @ self._landmarks), _CONSTANT * weights.sum(axis=1)
 
     def _kernel_of_one(self, contexts: Features) -> tuple[Features, dict[int, float]]:
@@ -188,22 +196,7 @@ class KernelScores:
 
     def _compared(self, scaled: Features) -> Features:
         """The kernel of (n, d) scaled rows and all landmarks, (n, m)."""
-        kernel, cosines, lengths = self._active(scaled)
-        kernel *= cosines
-        kernel *= lengths[:, None]
-        kernel *= self._lengths
-        kernel += np.float32(_CONSTANT)
-        return kernel
-
-    def _active(self, scaled: Features) -> tuple[Features, Features, Features]:
-        """1 - φ/π and cos φ of rows and landmarks, (n, m), and the lengths of the rows."""
-        directions, lengths = _directions(scaled)
-        cosines = directions @ self._directions.T
-        np.minimum(np.maximum(cosines, -1.0, out=cosines), 1.0, out=cosines)
-        active: Features = np.arccos(cosines)
-        active *= np.float32(-1.0 / math.pi)
-        active += np.float32(1.0)
-        return active, cosines, lengths
+        return _kernel(scaled, self._directions, self._lengths)
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays."""
@@ -212,7 +205,7 @@ class KernelScores:
             "scale": self._scale,
             "landmarks": self._landmarks,
             "weights": self._weights,
-            "inverses": self._inverses,
+            "roots": self._roots,
             "rewards": self._rewards,
         }
 
@@ -225,14 +218,56 @@ class KernelScores:
             raise SavedFileError(f"{len(landmarks)} landmarks are saved; save the agent again")
         scale = schema.array(state, "scale", np.float32, (3, width))
         weights = schema.array(state, "weights", np.float64, (len(labels) + 1, len(landmarks)))
-        first = min(_FIRST, len(landmarks))
-        inverses = schema.array(state, "inverses", np.float32, (len(labels) + 1, first, first))
+        roots = schema.array(state, "roots", np.float32, (len(labels) + 1, None, None))
+        if not 0 < roots.shape[1] == roots.shape[2] <= min(_FIRST, len(landmarks)):
+            raise SavedFileError(f"roots are {roots.shape[1]} x {roots.shape[2]}; save the agent again")
         rewards = schema.array(state, "rewards", np.float64, (2,))
-        return cls(ArmIndex(labels), scale, landmarks, weights, inverses, rewards)
+        return cls(ArmIndex(labels), scale, landmarks, weights, roots, rewards)
 
 
 def _moments(targets: Floats) -> Floats:
     return np.array([targets.mean(), targets.std()])
+
+
+def _kernel(scaled: Features, directions: Features, lengths: Features) -> Features:
+    """The kernel of (n, d) scaled rows and (m, d) others of which directions and lengths are given, (n, m)."""
+    kernel, cosines, own = _active(scaled, directions)
+    kernel *= cosines
+    kernel *= own[:, None]
+    kernel *= lengths
+    kernel += np.float32(_CONSTANT)
+    return kernel
+
+
+def _active(scaled: Features, others: Features) -> tuple[Features, Features, Features]:
+    """1 - φ/π and cos φ of rows and directions, (n, m), and the lengths of the rows."""
+    directions, lengths = _directions(scaled)
+    cosines = directions @ others.T
+    np.minimum(np.maximum(cosines, -1.0, out=cosines), 1.0, out=cosines)
+    active: Features = np.arccos(cosines)
+    active *= np.float32(-1.0 / math.pi)
+    active += np.float32(1.0)
+    return active, cosines, lengths
+
+
+def _different(kernel: Floats) -> Indices:
+    """The first landmarks that those before do not tell already, by (m, m) kernels: a Cholesky factorisation."""
+    found: list[int] = []
+    factor, left = np.zeros((len(kernel), _FIRST)), kernel.diagonal().copy()
+    least = _DIFFERENT * left
+    while len(found) < _FIRST and (left > least).any():
+        place, size = int(np.argmax(left > least)), len(found)
+        told = factor[:, :size] @ factor[place, :size]
+        factor[:, size] = (kernel[:, place] - told) / math.sqrt(left[place])
+        left -= np.square(factor[:, size])
+        left[place] = 0.0
+        found.append(place)
+    return np.array(found)
+
+
+def _root(gram: Floats) -> Floats:
+    """L⁻¹ of gram = LL': its 32-bit rounding is that of a root, and what follows from it is never below 0."""
+    return np.linalg.inv(np.linalg.cholesky(gram))
 
 
 def _equal(contexts: Features) -> bool:

@@ -24,16 +24,25 @@ def scale_of(leaf_variance: Floats, typical: float) -> Floats:
     return _COMMON + (1.0 - _COMMON) * leaf_variance / typical
 
 
+def deviations(noise: float, error: float, scale: Floats) -> Floats:
+    """By how much errors of new observations exceed those of a typical row: only that of the mean follows `scale`."""
+    whole = noise + error
+    return np.sqrt((noise + error * scale) / whole) if whole > 0.0 else np.ones_like(scale)
+
+
 class Calibration(NamedTuple):
     """What was learned of the errors of an ensemble, in the units of its targets.
 
     error: expected square of (predicted mean - true mean), over rows like those learned.
     leaf_variance: mean of the rows' leaf variances Σ s²/c when that was learned.
-    quantiles: (101,), at PROBABILITIES, of the errors of predictions for new observations, each divided by its `scale`.
+    noise: variance of observations around their true mean.
+    quantiles: (101,), at PROBABILITIES, of the errors of predictions for new observations, each divided by its
+        deviation: √((noise + error · scale) / (noise + error)).
     """
 
     error: float
     leaf_variance: float
+    noise: float
     quantiles: Floats
 
     def scale(self, leaf_variance: Floats) -> Floats:
@@ -47,7 +56,7 @@ class Calibration(NamedTuple):
     def interval(self, level: float, leaf_variance: Floats) -> tuple[Floats, Floats]:
         """Where a new observation lies with this probability, below and above the predicted mean: (n,) each."""
         low, high = np.interp([0.5 - level / 2, 0.5 + level / 2], PROBABILITIES, self.quantiles)
-        deviation = np.sqrt(self.scale(leaf_variance))
+        deviation = deviations(self.noise, self.error, self.scale(leaf_variance))
         return low * deviation, high * deviation
 
     def state(self) -> dict[str, Any]:
@@ -60,5 +69,6 @@ class Calibration(NamedTuple):
         quantiles = schema.array(state, "quantiles", np.float64, PROBABILITIES.shape)
         if (np.diff(quantiles) < 0.0).any():
             raise SavedFileError("quantiles fall")
-        error, leaf_variance = (schema.number(state, name, least=0.0) for name in ("error", "leaf_variance"))
-        return cls(error, leaf_variance, quantiles)
+        names = ("error", "leaf_variance", "noise")
+        error, leaf_variance, noise = (schema.number(state, name, least=0.0) for name in names)
+        return cls(error, leaf_variance, noise, quantiles)

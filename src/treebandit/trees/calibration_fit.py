@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from treebandit.compiled import njit
 from treebandit.core import Features, Floats, Random
 from treebandit.steps import scaled
-from treebandit.trees.calibration import PROBABILITIES, Calibration, scale_of
+from treebandit.trees.calibration import PROBABILITIES, Calibration, deviations, scale_of
 from treebandit.trees.forest import Forest
 from treebandit.trees.histogram_forest import HistogramForest
 from treebandit.trees.leaf_statistics import LeafStatistics
@@ -75,8 +75,9 @@ def calibrate_steps(
     n = len(targets)
     now = float(leaves.estimate(features).variance.mean())
     if n < FEWEST_ROWS:
-        spread = np.quantile(targets - targets.mean(), PROBABILITIES)
-        return Calibration(float(np.var(targets)), now, spread)
+        # Each of the mean's error and the noise may be all of the spread.
+        spread, variance = np.quantile(targets - targets.mean(), PROBABILITIES), float(np.var(targets))
+        return Calibration(variance, now, variance, np.sqrt(2.0) * spread)
     random, parts, variances = np.random.default_rng(seed), [], []
     repeats = min(-(-_FEW_ROWS // n), _MOST_REPEATS)
     for repeat in range(repeats):
@@ -150,13 +151,14 @@ def _calibration(parts: list[HeldOut], ratio: float, leaf_variance: float) -> Ca
     variance = float(np.square(predicted[0] - predicted[1]).mean()) / 2
     # The product of both errors of a row is its squared bias and noise; the rest takes the noise away.
     biased = float((errors[0] * errors[1]).mean())
-    noise, uncertainty = noise_variance(parts)
-    bias = _squared_bias(biased - noise, uncertainty, variance, max(biased, 0.0))
+    measured, uncertainty = noise_variance(parts)
+    bias = _squared_bias(biased - measured, uncertainty, variance, max(biased, 0.0))
     error = variance / (_FALLS_FASTER * ratio) + bias / np.cbrt(ratio)
-    shrunk = np.sqrt((max(biased - bias, 0.0) + error) / max(float(np.square(errors).mean()), _TINY))
-    scales = np.concatenate([part.scales for part in parts], axis=1)
-    quantiles = np.quantile(shrunk * errors / np.sqrt(scales), PROBABILITIES)
-    return Calibration(float(error), leaf_variance, quantiles)
+    noise = max(biased - bias, 0.0)
+    shrunk = np.sqrt((noise + error) / max(float(np.square(errors).mean()), _TINY))
+    deviation = deviations(noise, variance + bias, np.concatenate([part.scales for part in parts], axis=1))
+    quantiles = np.quantile(shrunk * errors / deviation, PROBABILITIES)
+    return Calibration(float(error), leaf_variance, noise, quantiles)
 
 
 def noise_variance(parts: list[HeldOut]) -> tuple[float, float]:

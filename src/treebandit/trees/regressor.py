@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
@@ -36,6 +37,11 @@ except ImportError as error:
 
 _LARGEST_SEED = 2**31 - 1
 _NESTED = "trees__"
+#: A value that so great a share of the targets have belongs to an interval that ends just before it: within so many
+#: standard deviations of the mean. Else a small error of the mean would leave out half of all observations.
+_FREQUENT, _REACH = 0.05, 1.0
+#: So many of the newest rows are kept while all targets are equal.
+_MOST_EQUAL = 10_000
 _AS_FEATURES: dict[str, Any] = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
 
 
@@ -51,9 +57,9 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         times in 100, learned from trees grown on parts of the rows, for which `fit` takes four to eleven times as
         long; or that of the 'leaf', Σ s²/c, the paper's estimate, which is a ranking rather than an interval.
     memory: which rows count once `partial_fit` brings more. 'all', and none is kept: further rows change the leaves
-        they reach, and the trees stay. A number, as many of the newest; 'auto', those since predictions became worse
-        (ADWIN): rows are kept, and trees are grown anew whenever rows have doubled, an eighth of that number is new, or
-        predictions have become worse.
+        they reach, and the trees stay; only while all targets are equal are rows kept, until one differs. A number, as
+        many of the newest; 'auto', those since predictions became worse (ADWIN): rows are kept, and trees are grown
+        anew whenever rows have doubled, an eighth of that number is new, or predictions have become worse.
     random_state: a seed, a `numpy.random.RandomState`, or None for a new one each time.
 
     Features are taken as 32-bit floats, NaN for missing. Targets may have any unit: trees are grown on standardised
@@ -141,8 +147,8 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             features, targets = features[-self.memory :], targets[-self.memory :]
         scale = RewardScale.of(targets)
         self.leaves_, self.scale_ = self._measured(features, scale.standardised(targets)), scale
-        self._rows = None if self.memory == "all" else (features, targets)
-        self._grown_on = len(targets)
+        self._rows = None if self.memory == "all" and _differ(targets) else (features, targets)
+        self._grown_on, self._frequent = len(targets), _frequent(targets)
 
     def partial_fit(self, X: Any, y: ArrayLike, **unsupported: Any) -> Self:
         """Let further rows change the leaves they reach, and grow new trees where `memory` says so.
@@ -153,7 +159,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             return self.fit(X, y, **unsupported)
         self._check_arguments(X, unsupported)
         features, targets = self._validated(X, y, reset=False)
-        if self._rows is None or self.memory == "all":
+        if self._rows is None or (self.memory == "all" and _differ(self._rows[1])):
             self.leaves_.update(features, self.scale_.standardised(targets))
             return self
         window, known = self._window.copy(), len(self._rows[1])
@@ -161,12 +167,14 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         worse = watched and window.update(self._errors(features, targets))
         rows = np.concatenate([self._rows[0], features]), np.concatenate([self._rows[1], targets])
         new = known + len(targets) - self._grown_on
-        due = self._grown_on if isinstance(self.memory, str) else min(self._grown_on, self.memory // 8)
+        due: float = self._grown_on if isinstance(self.memory, str) else min(self._grown_on, self.memory // 8)
+        if self.memory == "all":
+            rows, due = (rows[0][-_MOST_EQUAL:], rows[1][-_MOST_EQUAL:]), math.inf
         if worse:
             kept = max(window.width, 2)
             self._grow_on(rows[0][-kept:], rows[1][-kept:])
             window = self._new_window()
-        elif new >= due:
+        elif new >= due or (_differ(rows[1]) and not _differ(self._rows[1])):
             self._grow_on(*rows)
         else:
             self.leaves_.update(features, self.scale_.standardised(targets))
@@ -204,6 +212,10 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         sums = self.leaves_.leaf_sums(self._features(X))
         low, high = calibration.interval(level, sums.variance)
         lower, upper = (scale.mean + scale.deviation * (sums.mean + end) for end in (low, high))
+        reach = _REACH * scale.deviation * np.sqrt(calibration.variance(sums.variance))
+        for value in self._frequent.tolist():
+            lower = np.where((value < lower) & (lower - reach <= value), value, lower)
+            upper = np.where((value > upper) & (upper + reach >= value), value, upper)
         return lower, upper
 
     def estimate(self, X: Any) -> Estimate:
@@ -266,6 +278,16 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _differ(targets: Floats) -> bool:
+    return bool((targets != targets[0]).any())
+
+
+def _frequent(targets: Floats) -> Floats:
+    """The values that many of (n,) targets have."""
+    values, counts = np.unique(targets, return_counts=True)
+    return values[counts >= max(_FREQUENT * len(targets), 2.0)]
 
 
 def _refuse_sparse(X: Any) -> None:
