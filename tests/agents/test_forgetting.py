@@ -89,6 +89,20 @@ def test_a_refit_that_fails_changes_nothing(name, monkeypatch):
     assert len(twin.model.history) <= 210
 
 
+@pytest.mark.parametrize("name", ["Bandit", "LinUCB"])
+def test_a_new_arm_is_no_change_of_the_others(name):
+    """It is the best, pays what no arm did, and rewards come 50 at a time."""
+    random, agent = np.random.default_rng(0), AGENTS[name](memory="auto")
+    slopes = random.normal(size=(5, 3))
+    for batch in range(10):
+        x, offered = random.normal(size=(50, 3)), list(range(4 if batch < 8 else 5))
+        arms = [int(agent.choose(row, arms=offered)[0]) for row in x]
+        paid = (x * slopes[arms]).sum(1) + 4.0 * (np.array(arms) == 4) + 0.3 * random.normal(size=50)
+        agent.learn(x, paid, arms=arms)
+    assert len(agent.model.history) == 500
+    assert (agent.model.history.arms == 4).sum() > 50
+
+
 def test_candidates_without_arms_are_watched_together():
     agent = Bandit(SMALL, random_start="rounds", random_rounds=20, memory="auto", seed=0)
     random = np.random.default_rng(0)

@@ -20,9 +20,14 @@ def history(arms):
     return History().appended(rows(np.arange(len(arms)), arms), np.arange(float(len(arms))))
 
 
+def knowing(arms=range(4), **options):
+    """The memory of a model that was fitted to eight rows of each of these arms."""
+    return Memory("auto", **options).fitted(history(np.repeat(arms, 8)))
+
+
 def watched(arms, errors, memory=None):
     """The memory at its first alarm, and how many rows it had seen; or after the last row."""
-    memory = Memory("auto") if memory is None else memory.answered()
+    memory = knowing() if memory is None else memory.answered()
     for seen in range(1, len(arms) + 1):
         memory = memory.after(arms[seen - 1 : seen], errors[seen - 1 : seen])
         if memory.alarm:
@@ -93,22 +98,63 @@ def test_a_model_that_is_right_again_after_an_alarm_raises_none(changed):
 
 def test_a_change_may_come_within_many_rows_that_are_learned_at_once():
     arms, errors = drifting([0, 1, 2, 3], n=3000)
-    memory = Memory("auto").after(arms, errors)
+    memory = knowing().after(arms, errors)
     assert memory.alarm
     kept = memory.kept(history(arms))
     assert not kept[:700].any()
     assert kept[-500:].all()
     assert not memory.after(arms[:50], errors[:50]).alarm
+    new = np.r_[arms, np.full(600, 4)], np.r_[errors, np.zeros(600)]
+    assert knowing().after(*new).alarm
 
 
 def test_arms_are_forgotten_together_where_the_model_does_not_see_them():
     arms, errors = drifting([0, 1, 2, 3])
-    memory, seen = watched(arms, errors, Memory("auto", per_arm=False))
+    memory, seen = watched(arms, errors, knowing(per_arm=False))
     kept = memory.kept(history(arms[:seen]))
     assert not kept[:780].any()
-    before, _ = watched(arms[:700], errors[:700], Memory("auto", per_arm=False))
+    before, _ = watched(arms[:700], errors[:700], knowing(per_arm=False))
     again = Memory.restored(before.state(), "auto", history(arms[:700]), per_arm=False)
     assert repr(again.state()) == repr(before.state())
+
+
+def new_arm(n=900, at=600, step=3.0):
+    """Rows of three arms that never change, and of a fourth that has most of the rows from `at` on."""
+    random = RANDOM(4)
+    arms = np.where((np.arange(n) >= at) & (random.random(n) < 0.8), 3, random.integers(0, 3, n))
+    return arms, random.normal(size=n) * 0.5 + step * (arms == 3)
+
+
+def test_errors_on_an_arm_that_the_model_was_not_fitted_to_are_no_change():
+    arms, errors = new_arm()
+    memory, seen = watched(arms, errors, knowing(range(3)))
+    assert not memory.alarm
+    known = memory.fitted(history(arms[:seen]))
+    assert known.after(np.array([3]), np.array([3.0])).state()["newest"][1, -1] == 3.0
+    few = memory.fitted(history([0] * 20 + [3] * 7))
+    assert np.isnan(few.after(np.array([3]), np.array([3.0])).state()["newest"][1, -1])
+
+
+def test_rows_that_come_one_by_one_make_an_arm_known():
+    memory = knowing(range(3))
+    for count in range(1, 9):
+        memory = memory.fitted(history([0] * 20 + [3] * count), new=1)
+        assert (3 in memory.state()["known"]) == (count == 8)
+
+
+def test_an_arm_that_was_never_predicted_well_tells_nothing_of_the_others():
+    arms, errors = new_arm()
+    memory, seen = watched(arms, errors)
+    assert memory.alarm
+    assert memory.kept(history(arms[:seen]))[arms[:seen] < 3].all()
+
+
+def test_an_arm_too_rare_to_be_known_is_forgotten_with_the_others():
+    arms, errors = drifting([0, 1, 2])
+    arms[arms == 3], arms[[100, 200, 300, 810]] = 0, 3
+    memory, seen = watched(arms, errors, knowing(range(3)))
+    kept = memory.kept(history(arms[:seen]))
+    np.testing.assert_array_equal(kept[[100, 200, 300, 810]], [False, False, False, True])
 
 
 def test_errors_without_change_and_errors_that_shrink_raise_no_alarm():
@@ -168,6 +214,9 @@ def test_a_memory_that_has_forgotten_goes_on_where_it_was_saved():
         {"newest": np.zeros((2, 513))},
         {"newest": np.full((2, 3), 17.0)},
         {"newest": np.full((2, 3), np.nan)},
+        {"known": np.array([0, 17])},
+        {"known": np.array([1, 1])},
+        {"known": None},
         {"seen": None},
     ],
 )

@@ -299,6 +299,49 @@ def test_auto_drops_nothing_where_nothing_changes():
     assert np.square(model.predict(features) - targets).mean() < 0.1
 
 
+def stepped(model, features, targets, step=50):
+    """The model once it has learned these rows, so many at a time."""
+    for start in range(0, len(targets), step):
+        model.partial_fit(features[start : start + step], targets[start : start + step])
+    return model
+
+
+@pytest.mark.parametrize("seed", [100, 101])
+def test_auto_drops_nothing_where_trees_fit_the_noise_of_the_rows_they_were_grown_on(seed):
+    pytest.importorskip("xgboost")
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(7900, 4))
+    y = X[:, 0] + random.normal(size=7900)
+    model = TreeEnsembleRegressor(memory="auto", variance="leaf", random_state=0).fit(X[:4000], y[:4000])
+    assert len(stepped(model, X[4000:], y[4000:])._rows[1]) == 7900
+
+
+@pytest.mark.parametrize("noise", ["heavy", "rare"])
+def test_auto_takes_no_noise_for_a_change(noise):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(4000, 3))
+    y = X[:, 0] + random.standard_t(3, 4000) if noise == "heavy" else (random.random(4000) < 0.03) * 1.0
+    trees = HistogramForest(n_trees=10)
+    model = TreeEnsembleRegressor(trees, memory="auto", variance="leaf", random_state=0).fit(
+        X[:2000], y[:2000]
+    )
+    assert len(stepped(model, X[2000:], y[2000:])._rows[1]) == 4000
+
+
+def test_auto_notices_a_change_that_leaves_the_mean_error_at_0():
+    X = np.random.default_rng(0).normal(size=(1600, 3))
+    y = X[:, 0] * np.where(np.arange(1600) < 1000, 1.0, -1.0)
+    models = []
+    for _ in range(2):
+        model = TreeEnsembleRegressor(
+            HistogramForest(n_trees=20), memory="auto", variance="leaf", random_state=0
+        )
+        models.append(stepped(model.fit(X[:1000], y[:1000]), X[1000:], y[1000:]))
+    assert 500 < len(models[0]._rows[1]) < 650
+    assert np.square(models[0].predict(X[1000:]) - y[1000:]).mean() < 0.1
+    np.testing.assert_array_equal(*(model.predict(X) for model in models))
+
+
 def test_a_number_bounds_the_rows_kept():
     model = learned(100, changed=False)
     assert 100 <= len(model._rows[1]) < 100 + 100 // 8 + 20

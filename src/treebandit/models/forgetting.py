@@ -49,7 +49,8 @@ class Forgetting:
         if isinstance(memory.rule, int) and len(history) < (1.0 + _SURPLUS) * memory.rule:
             kept = None
         if kept is not None:
-            history, memory = history.only(kept), memory.answered()
+            history = history.only(kept)
+        memory = memory.fitted(history, new=len(rewards) if kept is None else None)
         if kept is not None or len(history).bit_length() > len(self.history).bit_length():
             scale = RewardScale.of(history.rewards)
         model = self.model if kept is None else self._make()

@@ -25,6 +25,8 @@ from treebandit.models.history import History
 #: So many of the newest errors are kept to tell which arms have changed: all but those with this many of them or more
 #: whose mean is below this share of the greatest.
 _NEWEST, _FEWEST_ERRORS, _UNCHANGED = 512, 8, 0.25
+#: A model that was fitted to fewer rows of an arm does not know it: its errors there are no change.
+_FEWEST_ROWS = 8
 _NO_ERRORS = np.zeros((2, 0))
 _NO_ROWS = np.zeros(0, np.intp)
 
@@ -36,11 +38,12 @@ class Memory:
         are watched by windows (ADWIN), one for all rows and one for each arm. When the mean error has moved away from
         0, the rows before that are dropped: of the arm, or of all arms whose newest errors show it. The windows then
         keep the errors from before the change, when the model was right: a model that stays wrong, because the truth
-        goes on changing, is compared with these and raises the next alarm.
+        goes on changing, is compared with these and raises the next alarm. Only errors on arms that the model knows
+        are watched: `fitted` tells.
     per_arm: whether arms are told apart; False where the model does not see them.
     """
 
-    __slots__ = ("_all", "_before", "_newest", "_per_arm", "_stale", "_windows", "rule")
+    __slots__ = ("_all", "_before", "_known", "_newest", "_per_arm", "_stale", "_windows", "rule")
 
     def __init__(self, rule: MemoryRule = "all", *, per_arm: bool = True) -> None:
         check_memory(rule)
@@ -50,7 +53,9 @@ class Memory:
         self._windows: dict[int, Adwin] = {}
         #: Of arms that were forgotten: how many of the errors in their windows are from before that.
         self._before: dict[int, int] = {}
-        #: Arms and errors of the newest rows, (2, n).
+        #: Arms that the model was fitted to enough rows of.
+        self._known: frozenset[int] = frozenset()
+        #: Arms and errors of the newest rows, (2, n); NaN where the error was not watched.
         self._newest: Floats = _NO_ERRORS
         #: Arms whose older rows are dropped now, and how many of their newest rows are not.
         self._stale: dict[int, int] = {}
@@ -69,58 +74,89 @@ class Memory:
         after = self.answered()
         after._windows, after._all = self._windows.copy(), self._all.copy()
         errors = np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR)
-        labels = arms if arms is not None and self._per_arm else np.zeros(len(errors), np.intp)
-        after._newest = np.concatenate([self._newest, [labels, errors]], axis=1)[:, -_NEWEST:]
+        labels = self._labels(arms, len(errors))
+        known = np.array([label in self._known for label in labels.tolist()], np.bool_)
+        newest = labels, np.where(known, errors, np.nan)
+        after._newest = np.concatenate([self._newest, newest], axis=1)[:, -_NEWEST:]
         for label in dict.fromkeys(labels.tolist()):
             window = self._windows[label].copy() if label in self._windows else error_window()
-            if window.update(errors[labels == label].tolist()):
+            if window.update(errors[known & (labels == label)].tolist()):
                 after._stale[label] = window.width
             after._windows[label] = window
-        if after._all.update(errors.tolist()):
+        if after._all.update(errors[known].tolist()):
             after._stale |= after._changed_arms(after._all.width)
         if after._stale:
-            after._leave_out(self, labels)
+            after._leave_out(self, labels, known)
         return after
 
-    def _leave_out(self, last: Memory, labels: Indices) -> None:
+    def _leave_out(self, last: Memory, labels: Indices, known: NDArray[np.bool_]) -> None:
         """Take the errors since the change out of all windows: the model that made them is about to be replaced.
 
-        last: the memory before the newest rows. labels: their arms, (n,).
+        last: the memory before the newest rows. labels, known: their arms, and whether they were watched, (n,).
         """
-        since = len(labels)
+        start, watched = max(self._newest.shape[1] - len(labels), 0), np.isfinite(self._newest[1])
         self._before = last._before.copy()
         for label, rows in self._stale.items():
             mine = np.flatnonzero(self._newest[0] == label)[-rows:] if rows else _NO_ROWS
-            if len(mine):
-                since = max(since, self._newest.shape[1] - int(mine[0]))
+            start = min([start, *mine[:1].tolist()])
             window = last._windows[label].copy() if label in last._windows else error_window()
-            window.drop_newest(rows - int((labels == label).sum()))
+            window.drop_newest(rows - int((~watched[mine]).sum()) - int((labels[known] == label).sum()))
             self._windows[label], self._before[label] = window, window.width
         self._all = last._all.copy()
-        self._all.drop_newest(since - len(labels))
-        self._newest = self._newest[:, : max(self._newest.shape[1] - since, 0)]
+        self._all.drop_newest(int(watched[start:].sum()) - int(known.sum()))
+        self._newest = self._newest[:, :start]
 
     def answered(self) -> Memory:
         """The same without alarm: the rows that gave it are dropped."""
         answered = Memory(self.rule, per_arm=self._per_arm)
         answered._windows, answered._all, answered._newest = self._windows, self._all, self._newest
-        answered._before = self._before
+        answered._before, answered._known = self._before, self._known
         return answered
 
-    def _changed_arms(self, since: int) -> dict[int, int]:
-        """Arms that the newest errors, `since` of them, show to have changed; how many of these each has.
+    def fitted(self, history: History, *, new: int | None = None) -> Memory:
+        """The same without alarm, for a model that has been fitted to this history.
 
-        Arms that were hardly played since are taken to have changed if most of the others have.
+        new: how many rows at its end have been added to an earlier fit; None if it was fitted anew.
         """
-        labels, errors = self._newest[:, -since:]
-        mine = {label: errors[labels == label] for label in self._windows}
+        if self.rule != "auto":
+            return self
+        after, labels = self.answered(), self._labels(history.arms, len(history))
+        if new is None:
+            found, counts = np.unique(labels, return_counts=True)
+            after._known = frozenset(found[counts >= _FEWEST_ROWS].tolist())
+        else:
+            asked = set(labels[len(labels) - new :].tolist()) - self._known
+            after._known |= {label for label in asked if (labels == label).sum() >= _FEWEST_ROWS}
+        return after
+
+    def _labels(self, arms: NDArray[Any] | None, n: int) -> NDArray[Any]:
+        """(n,): the arm of each row; 0 where arms are not told apart."""
+        return arms if arms is not None and self._per_arm else np.zeros(n, np.intp)
+
+    def _changed_arms(self, since: int) -> dict[int, int]:
+        """Arms that the newest errors watched, `since` of them, show to have changed; how many rows each has since.
+
+        Arms that were hardly played or known since are taken to have changed if most of the others have become worse.
+        """
+        places = np.flatnonzero(np.isfinite(self._newest[1]))[-since:]
+        labels, errors = self._newest[:, places[0] if len(places) else 0 :]
+        rows = {label: int((labels == label).sum()) for label in self._windows}
+        mine = {label: errors[(labels == label) & np.isfinite(errors)] for label in self._windows}
         means = {label: abs(each.mean()) for label, each in mine.items() if len(each) >= _FEWEST_ERRORS}
         greatest = max(means.values(), default=0.0)
         changed = {label for label, mean in means.items() if mean >= _UNCHANGED * greatest}
-        rows = sum(len(mine[label]) for label in means)
-        if 2 * sum(len(mine[label]) for label in changed) >= rows:
+        worse = sum(len(mine[label]) for label in changed if self._worse(label, mine[label]))
+        if 2 * worse >= sum(len(mine[label]) for label in means):
             changed |= mine.keys() - means.keys()
-        return {label: len(mine[label]) for label in changed}
+        return {label: rows[label] for label in changed}
+
+    def _worse(self, label: int, newest: Floats) -> bool:
+        """Whether an arm's newest errors are further from 0 than those before; not so if it is new."""
+        if label in self._stale:
+            return True
+        window = self._windows[label]
+        older = window.width - len(newest)
+        return older >= _FEWEST_ERRORS and abs(newest.mean()) > abs(window.total - newest.sum()) / older
 
     def kept(self, history: History) -> NDArray[np.bool_] | None:
         """(n,), which rows of a history are kept; None for all of them."""
@@ -138,12 +174,13 @@ class Memory:
 
     def state(self, *, history: bool = True) -> dict[str, Any] | None:
         """All that is needed to go on elsewhere; None without history, or where nothing is watched."""
-        if not (history and self._windows):
+        if not (history and (self._windows or self._known)):
             return None
         before = [self._before.get(label, 0) for label in self._windows]
         return {
             "arms": np.array(list(self._windows), np.intp),
             "before": np.array(before, np.int64),
+            "known": np.array(sorted(self._known), np.intp),
             "newest": self._newest,
             **packed([self._all, *self._windows.values()]),
         }
@@ -154,19 +191,23 @@ class Memory:
         memory = cls(rule, per_arm=per_arm)
         if state is None:
             return memory
-        labels = schema.labels({"arms": schema.value(state, "arms")}, "arms")
+        labels, known = schema.labels(state, "arms"), schema.labels(state, "known")
         memory._all, *windows = unpacked(state, error_window(), len(labels) + 1)
         widths = np.array([window.width for window in windows])
-        counts = history.counts(labels) if per_arm else len(history)
+        counts, fitted = (
+            history.counts(each) if per_arm else np.full(len(each), len(history)) for each in (labels, known)
+        )
         before = schema.array(state, "before", np.int64, (len(labels),), least=0)
-        newest = schema.array(state, "newest", np.float64, (2, None))
+        newest = schema.array(state, "newest", np.float64, (2, None), nan=True)
         if (before > widths).any():
             raise SavedFileError("more errors are saved from before a change than there are errors")
         if rule != "auto" or not history.whole or (widths - before > counts).any():
             raise SavedFileError("errors are saved of more rows than the agent has kept")
         if newest.shape[1] > _NEWEST or not np.isin(newest[0], labels).all():
             raise SavedFileError("the newest errors are saved of arms that were never learned")
-        memory._newest = newest
+        if (fitted < _FEWEST_ROWS).any():
+            raise SavedFileError("arms are saved as known of which the agent has kept too few rows")
+        memory._newest, memory._known = newest, frozenset(known.tolist())
         memory._before = dict(zip(labels.tolist(), before.tolist(), strict=True))
         memory._windows = dict(zip(labels.tolist(), windows, strict=True))
         return memory

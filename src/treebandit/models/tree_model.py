@@ -173,11 +173,12 @@ class TreeModel(HistoryModel):
         """Put the fit of a rebuild in the place of the present one; rows learned at the same time come last."""
         fit, seconds = job.catch_up(self), self.rebuild_seconds + job.seconds
         update = None if rows is None or rewards is None else self.prepared_update(fit, rows, rewards)
+        fitted = memory.fitted(job.history)
 
         def commit() -> None:
             if update is not None:
                 update()
-            self._take_up(fit, history, memory, level=job.level, fitted_at=job.fitted_at, seconds=seconds)
+            self._take_up(fit, history, fitted, level=job.level, fitted_at=job.fitted_at, seconds=seconds)
 
         return commit
 
@@ -209,7 +210,7 @@ class TreeModel(HistoryModel):
         """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
         started = time.perf_counter()
         history, dropped, level = self._kept(history, memory, t)
-        memory = memory.answered()
+        memory = memory.fitted(history)
         drawn = copy_of(random)
         fit = exhausted(self.fit_steps(history, newest.columns, drawn))
         seconds = self.rebuild_seconds + time.perf_counter() - started

@@ -58,8 +58,10 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         long; or that of the 'leaf', Σ s²/c, the paper's estimate, which is a ranking rather than an interval.
     memory: which rows count once `partial_fit` brings more. 'all', and none is kept: further rows change the leaves
         they reach, and the trees stay; only while all targets are equal are rows kept, until one differs. A number, as
-        many of the newest; 'auto', those since predictions became worse (ADWIN): rows are kept, and trees are grown
-        anew whenever rows have doubled, an eighth of that number is new, or predictions have become worse.
+        many of the newest; 'auto', those since predictions became worse, in the mean of errors or of their squares
+        (ADWIN): rows are kept, and trees are grown anew whenever rows have doubled, an eighth of that number is new, or
+        predictions have become worse. 'auto' takes two more fits, to half of the rows each, in `fit` and after a
+        change.
     random_state: a seed, a `numpy.random.RandomState`, or None for a new one each time.
 
     Features are taken as 32-bit floats, NaN for missing. Targets may have any unit: trees are grown on standardised
@@ -125,28 +127,40 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         """Grow the trees on (n, d) features and (n,) targets and measure their leaves."""
         self._check_arguments(X, unsupported)
         self._grow_on(*self._validated(X, y, reset=True))
-        self._window = self._new_window()
+        self._windows = self._new_windows()
         return self
 
-    def _new_window(self) -> Adwin:
-        """Errors from now on are compared with those of the rows that the trees were grown on, whose mean is near 0."""
-        window = error_window()
-        if self._rows is not None and self.memory == "auto":
-            window.update(self._errors(*self._rows))
-        return window
+    def _new_windows(self) -> list[Adwin]:
+        """Windows of errors and of their squares, which begin with those that trees of one half make on the other.
 
-    def _errors(self, features: Features, targets: Floats) -> list[float]:
+        Trees miss less of the rows they were grown on than of new ones, which have to be compared with them.
+        """
+        windows = [error_window(), error_window()]
+        if self._rows is None or self.memory != "auto" or len(self._rows[1]) < FIRST_ROWS:
+            return windows
+        features, targets = self._rows
+        targets, errors = self.scale_.standardised(targets), np.empty(len(targets))
+        random = check_random_state(self.random_state)
+        half = random.permutation(len(targets)) % 2 == 0
+        for grown, left in ((half, ~half), (~half, half)):
+            leaves = self._measured(features[grown], targets[grown], random, calibrated=False)
+            errors[left] = targets[left] - leaves.estimate(features[left]).mean
+        _watch(windows, errors)
+        return windows
+
+    def _errors(self, features: Features, targets: Floats) -> Floats:
         """What predictions miss, in standard deviations of the targets."""
-        errors = self.scale_.standardised(targets) - self.leaves_.estimate(features).mean
-        found: list[float] = np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR).tolist()
-        return found
+        errors: Floats = self.scale_.standardised(targets) - self.leaves_.estimate(features).mean
+        return errors
 
     def _grow_on(self, features: Features, targets: Floats) -> None:
         """New trees on the rows that count of these."""
         if not isinstance(self.memory, str):
             features, targets = features[-self.memory :], targets[-self.memory :]
         scale = RewardScale.of(targets)
-        self.leaves_, self.scale_ = self._measured(features, scale.standardised(targets)), scale
+        random, calibrated = check_random_state(self.random_state), self.variance == "calibrated"
+        self.leaves_ = self._measured(features, scale.standardised(targets), random, calibrated=calibrated)
+        self.scale_ = scale
         self._rows = None if self.memory == "all" and _differ(targets) else (features, targets)
         self._grown_on, self._frequent = len(targets), _frequent(targets)
 
@@ -162,24 +176,24 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         if self._rows is None or (self.memory == "all" and _differ(self._rows[1])):
             self.leaves_.update(features, self.scale_.standardised(targets))
             return self
-        window, known = self._window.copy(), len(self._rows[1])
+        windows, known = [window.copy() for window in self._windows], len(self._rows[1])
         watched = self.memory == "auto" and known >= FIRST_ROWS
-        worse = watched and window.update(self._errors(features, targets))
+        worse = _watch(windows, self._errors(features, targets)) if watched else []
         rows = np.concatenate([self._rows[0], features]), np.concatenate([self._rows[1], targets])
         new = known + len(targets) - self._grown_on
         due: float = self._grown_on if isinstance(self.memory, str) else min(self._grown_on, self.memory // 8)
         if self.memory == "all":
             rows, due = (rows[0][-_MOST_EQUAL:], rows[1][-_MOST_EQUAL:]), math.inf
         if worse:
-            kept = max(window.width, 2)
+            kept = max(min(window.width for window in worse), 2)
             self._grow_on(rows[0][-kept:], rows[1][-kept:])
-            window = self._new_window()
+            windows = self._new_windows()
         elif new >= due or (_differ(rows[1]) and not _differ(self._rows[1])):
             self._grow_on(*rows)
         else:
             self.leaves_.update(features, self.scale_.standardised(targets))
             self._rows = rows
-        self._window = window
+        self._windows = windows
         return self
 
     def predict(
@@ -233,8 +247,10 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         features, targets = validate_data(self, X, y, reset=reset, **wanted)
         return features, np.asarray(targets, np.float64)
 
-    def _measured(self, features: Features, targets: Floats) -> LeafStatistics:
-        random = check_random_state(self.random_state)
+    def _measured(
+        self, features: Features, targets: Floats, random: Any, *, calibrated: bool
+    ) -> LeafStatistics:
+        """The leaves of trees that are grown on these rows."""
         seed = int(random.randint(_LARGEST_SEED))
         grown: Any = slice(None)
         measured: Any = slice(None)
@@ -248,7 +264,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             output=self.leaf_output,
             out_of_bag=self.statistics == "out_of_bag",
         )
-        if self.variance == "calibrated":
+        if calibrated:
             learning = calibrate_steps(self._grow, leaves, *own, seed=seed)
             leaves.calibration = exhausted(learning)
         return leaves
@@ -288,6 +304,13 @@ def _frequent(targets: Floats) -> Floats:
     """The values that many of (n,) targets have."""
     values, counts = np.unique(targets, return_counts=True)
     return values[counts >= max(_FREQUENT * len(targets), 2.0)]
+
+
+def _watch(windows: list[Adwin], errors: Floats) -> list[Adwin]:
+    """Let windows of errors and of their squares take these in; those that show a change."""
+    errors = np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR)
+    taken = zip(windows, (errors, errors**2), strict=True)
+    return [window for window, numbers in taken if window.update(numbers.tolist())]
 
 
 def _refuse_sparse(X: Any) -> None:
