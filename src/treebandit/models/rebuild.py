@@ -42,14 +42,16 @@ Steps = Generator[float, None, Fit]
 class Rebuild:
     """A fit to the first rows of a history, and to those that came while it was made.
 
-    It is described by these rows, their columns and a seed, and can be made anew from that: after an exception, in a
-    copy, in a forked process, from a saved file. Only what it was described by is copied and saved.
+    It is described by these rows, their columns and rounds and a seed, and can be made anew from that: after an
+    exception, in a copy, in a forked process, from a saved file. Only what it was described by is copied and saved.
 
-    history, columns: what the trees are grown on. level: of the schedule, that this is the rebuild of.
+    history, columns: what the trees are grown on. level: of the schedule, that this is the rebuild of. rounds: in which
+    the rows were learned.
     """
 
-    def __init__(self, history: History, columns: Columns, *, level: int, seed: int) -> None:
-        self.history, self.columns, self.level, self._seed = history, columns, level, seed
+    def __init__(self, history: History, columns: Columns, *, level: int, rounds: int, seed: int) -> None:
+        self.history, self.columns, self.level = history, columns, level
+        self.rounds, self._seed = rounds, seed
         self._forget()
 
     def _forget(self) -> None:
@@ -66,7 +68,7 @@ class Rebuild:
         self.error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("history", "columns", "level", "_seed")
+        own = ("history", "columns", "level", "rounds", "_seed")
         return {name: value for name, value in vars(self).items() if name in own}
 
     def __setstate__(self, members: dict[str, Any]) -> None:
@@ -78,7 +80,8 @@ class Rebuild:
         began = time.perf_counter()
         try:
             if self._steps is None:
-                self._steps = model.fit_steps(self.history, self.columns, np.random.default_rng(self._seed))
+                random = np.random.default_rng(self._seed)
+                self._steps = model.fit_steps(self.history, self.columns, random, rounds=self.rounds)
             while self.fit is None and self._done < share and not self._stopped.is_set():
                 # Inside the outer try: an interruption here, too, means to start anew.
                 try:
@@ -146,7 +149,7 @@ class Rebuild:
     def state(self, newest: Columns) -> dict[str, Any]:
         """What describes it, and the newest columns of the model."""
         columns, newest_columns = schema.columns_state(self.columns), schema.columns_state(newest)
-        own = {"rows": len(self.history), "level": self.level, "seed": self._seed}
+        own = {"rows": len(self.history), "level": self.level, "rounds": self.rounds, "seed": self._seed}
         return {**own, "columns": columns, "newest": newest_columns}
 
     @classmethod
@@ -161,7 +164,8 @@ class Rebuild:
         if not fits or not all(_are_codes(history.contexts[:n], kinds) for kinds, n in codes):
             raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
         history.columns = newest
-        return cls(history.first(rows), columns, level=schema.whole(state, "level"), seed=seed)
+        level, rounds = schema.whole(state, "level"), schema.whole(state, "rounds")
+        return cls(history.first(rows), columns, level=level, rounds=rounds, seed=seed)
 
 
 def _are_codes(contexts: Features, columns: Columns) -> bool:
