@@ -141,6 +141,42 @@ def test_new_arms_that_were_predicted_badly_widen_the_variance():
     np.testing.assert_allclose(variance, 9.0, rtol=0.1)
 
 
+@pytest.mark.parametrize("rows", [2, 20])
+def test_arms_held_out_tell_what_trees_have_learned_of_the_others(rows):
+    arms, predicted, rewards, effects = made_rows(rows=rows)
+    learned = predicted + effects[arms // 3]  # as of trees that see the arm
+    unseen = arms, predicted, rewards
+    plain = ArmEffects.fit(arms, learned, rewards).variances[0]
+    held_out = ArmEffects.fit(arms, learned, rewards, unseen=unseen)
+    variance = held_out.estimate(np.array([-1]), np.full(1, -10.0))[1]
+    np.testing.assert_allclose(variance, np.mean(effects**2), rtol=0.3)
+    few, enough = (
+        ArmEffects.fit(arms, learned, rewards, unseen=unseen, first=np.array([n, 0.0])) for n in (15.0, 16.0)
+    )
+    assert few.unseen[0] == held_out.unseen[0] > 10.0 * plain
+    assert enough.unseen[0] == 0.0
+    known = np.array([0, 3]), np.full(2, -10.0)
+    np.testing.assert_array_equal(held_out.estimate(*known), enough.estimate(*known))
+    held_out.prepared_update(np.array([500]), np.array([-10.0]), np.array([-8.0]))()
+    assert 1.0 < held_out.estimate(np.array([500]), np.array([-10.0]))[0][0] < 2.0
+
+
+def test_the_noise_of_arms_held_out_is_no_effect():
+    found = []
+    for seed in range(20):
+        arms, predicted, rewards, _ = made_rows(between=0.0, within=1.0, rows=3, seed=seed)
+        learned = predicted + 0.5 * (rewards - predicted)  # as of trees that fit noise
+        effects = ArmEffects.fit(arms, learned, rewards, unseen=(arms, predicted, rewards))
+        found.append(effects.estimate(np.array([-1]), np.full(1, -10.0))[1])
+    assert np.mean(found) < 0.1
+
+
+def test_single_rows_of_arms_held_out_tell_nothing():
+    arms, predicted, rewards, _ = made_rows()
+    unseen = np.arange(30), np.zeros(30), np.full(30, 100.0)
+    assert ArmEffects.fit(arms, predicted, rewards, unseen=unseen).unseen[0] == 0.0
+
+
 def test_it_is_saved_and_forged_files_are_refused():
     effects = ArmEffects.fit(*made_rows()[:3])
     asked = np.array([0, 3, 1]), np.array([-5.0, -9.0, -2.0])
@@ -151,9 +187,12 @@ def test_it_is_saved_and_forged_files_are_refused():
         "variances": np.array([-1.0, 1.0]),
         "sums": effects.sums[:-1],
         "first": np.array([np.nan, 0.0]),
+        "unseen": np.array([-1.0, 3.0]),
         "arms": np.zeros(ARMS, np.intp),
     }.items():
         with pytest.raises(SavedFileError):
             ArmEffects.restored({**effects.state(), name: value})
     with pytest.raises(SavedFileError):
         ArmEffects.restored({**effects.state(), "sums": -effects.sums})
+    with pytest.raises(SavedFileError, match="unseen"):
+        ArmEffects.restored({**effects.state(), "unseen": np.array([0.0, 1e9])})

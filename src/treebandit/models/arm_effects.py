@@ -15,8 +15,12 @@ from treebandit.models.model import Commit
 
 #: Effects need so many arms with two rows or more; with fewer there is nothing to learn their variance from.
 _FEWEST_ARMS = 5
+#: With so many first rows of new arms, these tell enough.
+FEW_FIRST_ROWS = 16
 #: The unit of residuals is at least this share of its mean.
 _LEAST_UNIT = 0.05
+#: Draws deviate by so much more where arms held out have told τ², which holds no noise then.
+_BOLDER = 1.5
 COUNT, SUM, SQUARES = range(3)
 
 
@@ -27,40 +31,60 @@ class ArmEffects:
     seconds than short ones. It is fitted to the residuals, so that nothing depends on the unit of the rewards, nor on
     where their 0 is. τ² and σ² are those of a one-way analysis of variance (empirical Bayes); an arm without rows has
     the variance τ², one with many rows its own mean. But predictions of learned rows have seen their arms. So τ² is at
-    least what the first rows of new arms show, which were predicted before anything was known of their arm.
+    least what the first rows of new arms show, which were predicted before anything was known of their arm; while these
+    are few, that of arms that the trees have not seen is at least what arms show that were held out
+    (`models/unseen_arms.py`). Of the others, trees have learned the effect.
 
     unit: intercept, slope and least value. variances: τ² and σ².
     sums: (arms + 1, 3), count, sum and sum of squares of each arm's residuals in units; row 0 is of arms not seen.
     first: count and sum of squares of the residuals of new arms.
+    unseen: τ² as arms held out tell it, 0 where it is not more; and how many rows of `sums` the fit has filled.
     """
 
-    __slots__ = ("_arms", "first", "sums", "unit", "variances")
+    __slots__ = ("_arms", "first", "sums", "unit", "unseen", "variances")
 
     def __init__(self, arms: ArmIndex, unit: Floats, variances: Floats, sums: Floats, first: Floats) -> None:
         self._arms, self.unit, self.variances, self.sums, self.first = arms, unit, variances, sums, first
+        self.unseen = np.array([0.0, len(sums)])
 
     @classmethod
-    def fit(cls, arms: Indices, predicted: Floats, rewards: Floats, *, first: Floats | None = None) -> Self:
-        """The effects of (n,) arms whose rows were predicted and paid so much; `first` as known so far."""
+    def fit(
+        cls,
+        arms: Indices,
+        predicted: Floats,
+        rewards: Floats,
+        *,
+        first: Floats | None = None,
+        unseen: tuple[Indices, Floats, Floats] | None = None,
+    ) -> Self:
+        """The effects of (n,) arms whose rows were predicted and paid so much.
+
+        first: as known so far. unseen: arms, predictions and rewards of rows whose arms were held out when these
+            predictions were learned; they count while there are few first rows.
+        """
         residuals = rewards - predicted
         index, unit = ArmIndex(), _unit(predicted, np.abs(residuals))
         places = index.register(arms)
         first = np.zeros(2) if first is None else first
         effects = cls(index, unit, np.zeros(2), np.zeros((len(index), 3)), first)
-        residuals /= effects._units(predicted)
-        for place, values in ((COUNT, None), (SUM, residuals), (SQUARES, residuals**2)):
-            effects.sums[:, place] = np.bincount(places, values, minlength=len(index))
+        effects.sums = _sums_of(places, residuals / effects._units(predicted), len(index))
         effects.variances = _variances(effects.sums, first)
+        if unseen is not None and first[COUNT] < FEW_FIRST_ROWS:
+            held, said, paid = unseen
+            _, places = np.unique(held, return_inverse=True)
+            sums = _sums_of(places, (paid - said) / effects._units(said), len(held))
+            if (common := _common(sums)) > effects.variances[0]:
+                effects.unseen[0] = common
         return effects
 
     @property
     def active(self) -> bool:
         """Whether arms differ by more than chance."""
-        return bool(self.variances[0] > 0.0)
+        return bool(self.variances[0] > 0.0 or self.unseen[0] > 0.0)
 
     def estimate(self, arms: Indices, predicted: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of the effects of (n,) arms where so much is predicted, in the unit of rewards."""
-        mean, variance = self._posterior(self._sums(arms))
+        mean, variance = self._posterior(self._arms.find(arms))
         units = self._units(predicted)
         return units * mean, units**2 * variance
 
@@ -80,8 +104,8 @@ class ArmEffects:
             a prediction is wrong about one arm, it is so about others that look alike: a whole road is then tried, and
             not single edges of it.
         """
-        sums = self._sums(arms)
-        mean, variance = self._posterior(sums)
+        places = self._arms.find(arms)
+        mean, variance = self._posterior(places)
         if (arms[1:] > arms[:-1]).all():  # each arm once, as on roads
             labels, first = arms, np.arange(len(arms))
             place = first
@@ -89,10 +113,13 @@ class ArmEffects:
             labels, first, place = np.unique(arms, return_index=True, return_inverse=True)
         noise = random.standard_normal((draws, len(labels)))
         if groups is not None:
-            new = sums[first, COUNT] == 0.0
+            new = self.sums[places[first], COUNT] == 0.0
             found, member = np.unique(groups[first][new], return_inverse=True)
             noise[:, new] = random.standard_normal((draws, len(found)))[:, member]
-        return self._units(predicted) * (mean + scale * np.sqrt(variance) * noise[:, place])
+        deviation = scale * np.sqrt(variance)
+        if self.unseen[0] > 0.0:
+            deviation[self._not_fitted(places)] *= _BOLDER
+        return self._units(predicted) * (mean + deviation * noise[:, place])
 
     def prepared_update(
         self, arms: Indices, predicted: Floats, rewards: Floats, *, new_rows: bool = True
@@ -123,7 +150,7 @@ class ArmEffects:
     def state(self) -> dict[str, Any]:
         """All of it as arrays."""
         arrays = {"unit": self.unit, "variances": self.variances, "sums": self.sums, "first": self.first}
-        return {"arms": self._arms.labels, **arrays}
+        return {"arms": self._arms.labels, "unseen": self.unseen, **arrays}
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Self:
@@ -135,15 +162,23 @@ class ArmEffects:
         first = schema.array(state, "first", np.float64, (2,), least=0.0)
         if unit[2] <= 0.0 or variances[1] <= 0.0 or (sums[:, [COUNT, SQUARES]] < 0.0).any():
             raise SavedFileError("the saved effects of arms are not those of rows; save the agent again")
-        return cls(ArmIndex(labels), unit, variances, sums, first)
+        effects = cls(ArmIndex(labels), unit, variances, sums, first)
+        effects.unseen = schema.array(state, "unseen", np.float64, (2,), least=0.0)
+        if not 1.0 <= effects.unseen[1] <= len(sums):
+            raise schema.refused("unseen", effects.unseen, f"a count of 1 to {len(sums)} arms behind τ²")
+        return effects
 
-    def _sums(self, arms: Indices) -> Floats:
-        """The row of `sums` of each arm, (n, 3)."""
-        return self.sums[self._arms.find(arms)]
+    def _not_fitted(self, places: Indices) -> NDArray[np.bool_]:
+        """Whether the trees have not seen the arms of these rows of `sums`, (n,)."""
+        fitted = int(self.unseen[1])
+        return np.asarray((places == 0) | (places >= fitted), np.bool_)
 
-    def _posterior(self, sums: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of u of arms with these (n, 3) sums, (n,) each."""
+    def _posterior(self, places: Indices) -> tuple[Floats, Floats]:
+        """Mean and variance of u of the arms of these rows of `sums`, (n,) each."""
+        sums = self.sums[places]
         between, within = self.variances.tolist()
+        if self.unseen[0] > 0.0:
+            between = np.where(self._not_fitted(places), self.unseen[0], between)
         share = between / (within + between * sums[:, COUNT])
         return share * sums[:, SUM], share * within
 
@@ -162,6 +197,20 @@ def _unit(predicted: Floats, sizes: Floats) -> Floats:
     if not size > 0.0:
         return np.array([0.0, 0.0, 1.0])
     return np.array([size - slope * mean, slope, _LEAST_UNIT * size])
+
+
+def _sums_of(places: Indices, residuals: Floats, size: int) -> Floats:
+    """(size, 3), count, sum and sum of squares of the residuals of each place."""
+    values = None, residuals, residuals**2
+    return np.column_stack([np.bincount(places, each, minlength=size) for each in values])
+
+
+def _common(sums: Floats) -> float:
+    """The mean over arms of products of two residuals of one arm, which hold no noise; 0 with too few arms."""
+    count, total, squares = sums[sums[:, COUNT] >= 2.0].T
+    if len(count) < _FEWEST_ARMS:
+        return 0.0
+    return float(np.mean((total**2 - squares) / (count * (count - 1.0))))
 
 
 def _variances(sums: Floats, first: Floats) -> Floats:

@@ -13,13 +13,14 @@ from treebandit.core import Candidates, Estimate, Features, Floats
 from treebandit.errors import NotFittedError
 from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
-from treebandit.models.arm_effects import ArmEffects
+from treebandit.models.arm_effects import COUNT, FEW_FIRST_ROWS, ArmEffects
 from treebandit.models.attribution import Attribution
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
 from treebandit.models.rebuild import Fit
 from treebandit.models.tree_model import TreeModel
 from treebandit.models.tree_settings import TreeSettings
+from treebandit.models.unseen_arms import UnseenArms, unseen_arms
 from treebandit.trees.forest import Masked
 from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics
@@ -33,6 +34,9 @@ _UNLIKE = 0.5
 #: Draws of effects deviate by so much of their standard deviation: a path of sixty roads is the best of very many by
 #: chance, and jams make the deviation larger than what a good road could bring.
 _EFFECTS = 0.5
+#: With more rows a round than this, choices are paths: new arms come along with them, and to look for more costs more
+#: than it finds.
+_LONG_SETS = 8
 
 
 class Blend(TreeModel):
@@ -83,14 +87,25 @@ class Blend(TreeModel):
         return ((encoder.width,), self._without_linear) if scored else super()._masked(encoder)
 
     def _fit_beside(
-        self, encoder: Encoder, rows: Candidates, targets: Floats
-    ) -> Generator[float, None, None]:
+        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int
+    ) -> Generator[float, None, UnseenArms | None]:
         assert isinstance(encoder, LinearEncoder)
+        random = np.random.default_rng(len(rows))
+        effects = self._effects and encoder.many_arms and len(rows) <= _LONG_SETS * rounds
+        if effects and self._first_rows()[COUNT] < FEW_FIRST_ROWS:
+            # There may be more when the rebuild ends: `ArmEffects.fit` then leaves this out, wherever it began.
+            return (yield from unseen_arms(rows, targets, self.settings, linear=self._linear, random=random))
         if self._kernel and (self.kernel_errors[2] < _TRIAL or self.kernel_weight > _LEAST_WEIGHT):
-            yield from encoder.fit_kernel(rows, targets, np.random.default_rng(len(rows)))
+            yield from encoder.fit_kernel(rows, targets, random)
+        return None
 
     def _completed(
-        self, encoder: Encoder, rows: Candidates, targets: Floats, predict: Callable[[], Floats]
+        self,
+        encoder: Encoder,
+        rows: Candidates,
+        targets: Floats,
+        predict: Callable[[], Floats],
+        beside: UnseenArms | None,
     ) -> None:
         """Learn the effects of arms too many for a regression each."""
         assert isinstance(encoder, LinearEncoder)
@@ -100,9 +115,15 @@ class Blend(TreeModel):
         if w > 0.0:
             _, scores, _ = encoder.look_up(rows.contexts, rows.arms)
             predicted += w * (scores - predicted)
+        unseen = None if beside is None else (beside.arms, beside.predicted(w), beside.rewards)
+        encoder.effects = ArmEffects.fit(
+            rows.arms, predicted, targets, first=self._first_rows(), unseen=unseen
+        )
+
+    def _first_rows(self) -> Floats:
+        """Count and sum of squares of the errors on first rows of new arms."""
         known = self.encoder.effects if isinstance(self.encoder, LinearEncoder) else None
-        first = None if known is None else known.first
-        encoder.effects = ArmEffects.fit(rows.arms, predicted, targets, first=first)
+        return np.zeros(2) if known is None else known.first
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return LinearEncoder.from_state(state)

@@ -88,8 +88,11 @@ class LinearEncoder(Encoder):
         arm_encoding: ArmEncoding,
         random: np.random.Generator,
         linear: bool = True,
+        many_arms: bool = False,
     ) -> tuple[Self, Features]:
         """The encoder, and the (n, width) features of the rows it was fitted to.
+
+        many_arms: one regression serves all arms, however few these are.
 
         The score of such a row is cross-fitted: by regressions that have not seen the row. Leaving out the row alone
         would not do: where contexts repeat, such a score falls as the row's own reward rises, and trees learn that.
@@ -97,7 +100,7 @@ class LinearEncoder(Encoder):
         kept = screened(rows, rewards) if len(rows.columns) > _MOST_COLUMNS else None
         encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding, kept=kept)
         arms = 0 if rows.arms is None else len(np.unique(rows.arms))
-        encoder.many_arms = arms > _MOST_ARMS
+        encoder.many_arms = many_arms or arms > _MOST_ARMS
         visible = encoder._fitted_statistics(rows, rewards, random)
         if not linear:
             return encoder, encoder._features(visible, rows.arms)

@@ -42,8 +42,8 @@ Steps = Generator[float, None, Fit]
 class Rebuild:
     """A fit to the first rows of a history, and to those that came while it was made.
 
-    It is described by these rows, their columns and a seed, and can be made anew from that: after an exception, in a
-    copy, in a forked process, from a saved file. Only what it was described by is copied and saved.
+    It is described by these rows, their columns and rounds and a seed, and can be made anew from that: after an
+    exception, in a copy, in a forked process, from a saved file. Only what it was described by is copied and saved.
 
     history, columns: what the trees are grown on. rounds: there were until then. level: of the schedule, that this is
         the rebuild of.
@@ -80,7 +80,8 @@ class Rebuild:
         began = time.perf_counter()
         try:
             if self._steps is None:
-                self._steps = model.fit_steps(self.history, self.columns, np.random.default_rng(self._seed))
+                random = np.random.default_rng(self._seed)
+                self._steps = model.fit_steps(self.history, self.columns, random, rounds=self.fitted_at[1])
             while self.fit is None and self._done < share and not self._stopped.is_set():
                 # Inside the outer try: an interruption here, too, means to start anew.
                 try:

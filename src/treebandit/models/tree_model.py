@@ -212,7 +212,7 @@ class TreeModel(HistoryModel):
         history, dropped, level = self._kept(history, memory, t)
         memory = memory.fitted(history)
         drawn = copy_of(random)
-        fit = exhausted(self.fit_steps(history, newest.columns, drawn))
+        fit = exhausted(self.fit_steps(history, newest.columns, drawn, rounds=t + 1 - dropped))
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
@@ -225,20 +225,23 @@ class TreeModel(HistoryModel):
 
         return commit
 
-    def fit_steps(self, history: History, columns: Columns, random: Random) -> Steps:
-        """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps."""
+    def fit_steps(self, history: History, columns: Columns, random: Random, *, rounds: int) -> Steps:
+        """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps.
+
+        rounds: in which the rows were learned.
+        """
         scale = self._scale_of(history)
         targets = scale.standardised(history.rewards)
         rows = history.rows(columns)
         encoder, features = self._fitted_encoder(rows, targets, random)
-        yield from scaled(self._fit_beside(encoder, rows, targets), 0.0, _ENCODED)
+        beside = yield from scaled(self._fit_beside(encoder, rows, targets, rounds), 0.0, _ENCODED)
         yield _ENCODED
         leaves, predicted = yield from self._measured(encoder, features, targets, random)
 
         def predict() -> Floats:
             return leaves.estimate(features).mean if predicted is None else predicted
 
-        self._completed(encoder, rows, targets, predict)
+        self._completed(encoder, rows, targets, predict, beside)
         return Fit(scale, encoder, leaves)
 
     def _fitted_encoder(self, rows: Candidates, targets: Floats, random: Random) -> tuple[Encoder, Features]:
@@ -248,17 +251,22 @@ class TreeModel(HistoryModel):
         return encoder, encoder(rows.contexts, rows.arms)
 
     def _fit_beside(
-        self, encoder: Encoder, rows: Candidates, targets: Floats
-    ) -> Generator[float, None, None]:
-        """What is fitted beside the trees, in steps, and kept with the encoder."""
+        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int
+    ) -> Generator[float, None, Any]:
+        """What is fitted beside the trees, in steps, and kept with the encoder or returned for `_completed`."""
         yield from ()
 
     def _completed(
-        self, encoder: Encoder, rows: Candidates, targets: Floats, predict: Callable[[], Floats]
+        self,
+        encoder: Encoder,
+        rows: Candidates,
+        targets: Floats,
+        predict: Callable[[], Floats],
+        beside: Any,
     ) -> None:
         """What is learned from what the new trees leave open, and kept with the encoder.
 
-        predict: gives what the new trees predict of the rows, (n,).
+        predict: gives what the new trees predict of the rows, (n,). beside: what `_fit_beside` returned.
         """
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
