@@ -190,6 +190,30 @@ def test_a_copy_made_during_a_spread_rebuild_goes_on_alike(copy, tmp_path):
     assert fingerprint(twin) == fingerprint(agent)
 
 
+@pytest.mark.parametrize("copy", ["pickled", "saved"])
+def test_a_copy_of_a_rebuild_that_has_read_the_model_reads_the_same(copy, tmp_path):
+    random = np.random.default_rng(0)
+    arms, rows = random.integers(0, 100, 1000), random.normal(size=(1000, 3))
+    effects = random.normal(size=100)
+    rewards = rows[:, 0] + np.abs(rows[:, 2]) + effects[arms] + random.normal(size=1000)
+    agent = Bandit(TREES, rebuild="every 480", seed=0)
+    agent.learn(rows[:470], rewards[:470], arms=arms[:470])
+    row = 470
+    while agent.model.rebuild is None or agent.model.rebuild.fit is None:
+        agent.learn(rows[row], rewards[row], arms=arms[row : row + 1])
+        row += 1
+    if copy == "saved":
+        agent.save(tmp_path / "agent")
+    twin = pickle.loads(pickle.dumps(agent)) if copy == "pickled" else treebandit.load(tmp_path / "agent")
+    for each in (agent, twin):
+        for late in range(row, row + 20):
+            each.learn(rows[late], rewards[late], arms=arms[late : late + 1])
+        assert each.model.rebuild is None
+    assert 0.0 < agent.linear_weight < 1.0
+    assert agent.model.encoder.effects.active
+    assert fingerprint(twin) == fingerprint(agent)
+
+
 def test_a_decider_is_saved_without_the_rebuild(tmp_path):
     until(DUE + 4).save(tmp_path / "decider", history=False)
     assert treebandit.load(tmp_path / "decider").model.rebuild is None
@@ -202,6 +226,10 @@ def test_a_decider_is_saved_without_the_rebuild(tmp_path):
         {"rows": 10_000},
         {"seed": -1},
         {"level": None},
+        {"rounds": 0},
+        {"read": None},
+        {"read": {"beside": np.zeros(6)}},
+        {"read": {"completed": np.full(7, -1.0)}},
         {"columns": {"names": [], "categories": [0, 2, 0, 0]}},
         {"columns": {"names": [], "categories": [0] * 5}},
         {"newest": {"names": [], "categories": [0] * 3}},

@@ -49,6 +49,8 @@ class Blend(TreeModel):
     kernel: where there are many numbers, a kernel regression (`models/kernel_scores.py`) is blended in likewise.
     """
 
+    _reads = 7
+
     def __init__(
         self,
         settings: TreeSettings,
@@ -87,15 +89,16 @@ class Blend(TreeModel):
         return ((encoder.width,), self._without_linear) if scored else super()._masked(encoder)
 
     def _fit_beside(
-        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int
+        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int, read: dict[str, Floats]
     ) -> Generator[float, None, UnseenArms | None]:
         assert isinstance(encoder, LinearEncoder)
         random = np.random.default_rng(len(rows))
+        _, kernel_errors, first = self._read("beside", read)
         effects = self._effects and encoder.many_arms and len(rows) <= _LONG_SETS * rounds
-        if effects and self._first_rows()[COUNT] < FEW_FIRST_ROWS:
-            # There may be more when the rebuild ends: `ArmEffects.fit` then leaves this out, wherever it began.
+        if effects and first[COUNT] < FEW_FIRST_ROWS:
+            # There may be more when the rebuild ends: `ArmEffects.fit` then leaves this out.
             return (yield from unseen_arms(rows, targets, self.settings, linear=self._linear, random=random))
-        if self._kernel and (self.kernel_errors[2] < _TRIAL or self.kernel_weight > _LEAST_WEIGHT):
+        if self._kernel and (kernel_errors[2] < _TRIAL or _weight(kernel_errors[:2]) > _LEAST_WEIGHT):
             yield from encoder.fit_kernel(rows, targets, random)
         return None
 
@@ -106,24 +109,27 @@ class Blend(TreeModel):
         targets: Floats,
         predict: Callable[[], Floats],
         beside: UnseenArms | None,
+        read: dict[str, Floats],
     ) -> None:
         """Learn the effects of arms too many for a regression each."""
         assert isinstance(encoder, LinearEncoder)
         if rows.arms is None or not (self._effects and encoder.many_arms):
             return
-        predicted, w = predict(), self.linear_weight
+        errors, _, first = self._read("completed", read)
+        predicted, w = predict(), _weight(errors)
         if w > 0.0:
             _, scores, _ = encoder.look_up(rows.contexts, rows.arms)
             predicted += w * (scores - predicted)
         unseen = None if beside is None else (beside.arms, beside.predicted(w), beside.rewards)
-        encoder.effects = ArmEffects.fit(
-            rows.arms, predicted, targets, first=self._first_rows(), unseen=unseen
-        )
+        encoder.effects = ArmEffects.fit(rows.arms, predicted, targets, first=first, unseen=unseen)
 
-    def _first_rows(self) -> Floats:
-        """Count and sum of squares of the errors on first rows of new arms."""
-        known = self.encoder.effects if isinstance(self.encoder, LinearEncoder) else None
-        return np.zeros(2) if known is None else known.first
+    def _read(self, step: str, read: dict[str, Floats]) -> tuple[Floats, Floats, Floats]:
+        """Both models' errors as a step reads them, and those on first rows of new arms; as it has, if it has."""
+        if step not in read:
+            known = self.encoder.effects if isinstance(self.encoder, LinearEncoder) else None
+            first = np.zeros(2) if known is None else known.first
+            read[step] = np.concatenate([self.errors, self.kernel_errors, first])
+        return read[step][:2], read[step][2:5], read[step][5:]
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return LinearEncoder.from_state(state)
@@ -270,6 +276,9 @@ class Blend(TreeModel):
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         super().restore(state)
+        for seen in () if self.rebuild is None else self.rebuild.read.values():
+            if (seen[[1, 3, 4, 5, 6]] < 0.0).any():  # the others are sums of products
+                raise schema.refused("what a rebuild has read", seen, "counts and sums of squares")
         self.errors = schema.array(state, "errors", np.float64, (2,))
         self.kernel_errors = schema.array(state, "kernel_errors", np.float64, (3,))
 

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Columns, Features
+from treebandit.core import Columns, Features, Floats
 from treebandit.errors import SavedFileError
 from treebandit.features.encoding import Encoder
 from treebandit.features.reward_scale import RewardScale
@@ -52,6 +52,8 @@ class Rebuild:
     def __init__(self, history: History, columns: Columns, *, rounds: int, level: int, seed: int) -> None:
         self.history, self.columns, self.level, self._seed = history, columns, level, seed
         self.fitted_at = len(history), rounds
+        #: What steps have read of the model as it was then, so that a rebuild made anew reads the same.
+        self.read: dict[str, Floats] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -68,7 +70,7 @@ class Rebuild:
         self.error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("history", "columns", "level", "fitted_at", "_seed")
+        own = ("history", "columns", "level", "fitted_at", "read", "_seed")
         return {name: value for name, value in vars(self).items() if name in own}
 
     def __setstate__(self, members: dict[str, Any]) -> None:
@@ -81,7 +83,9 @@ class Rebuild:
         try:
             if self._steps is None:
                 random = np.random.default_rng(self._seed)
-                self._steps = model.fit_steps(self.history, self.columns, random, rounds=self.fitted_at[1])
+                self._steps = model.fit_steps(
+                    self.history, self.columns, random, rounds=self.fitted_at[1], read=self.read
+                )
             while self.fit is None and self._done < share and not self._stopped.is_set():
                 # Inside the outer try: an interruption here, too, means to start anew.
                 try:
@@ -150,12 +154,21 @@ class Rebuild:
         """What describes it, and the newest columns of the model."""
         columns, newest_columns = schema.columns_state(self.columns), schema.columns_state(newest)
         rows, rounds = self.fitted_at
-        own = {"rows": rows, "rounds": rounds, "level": self.level, "seed": self._seed}
+        own = {
+            "rows": rows,
+            "rounds": rounds,
+            "level": self.level,
+            "seed": self._seed,
+            "read": dict(self.read),
+        }
         return {**own, "columns": columns, "newest": newest_columns}
 
     @classmethod
-    def restored(cls, state: dict[str, Any], history: History) -> Rebuild:
-        """What `state` described, with the model's history, with its newest columns."""
+    def restored(cls, state: dict[str, Any], history: History, reads: int) -> Rebuild:
+        """What `state` described, with the model's history, with its newest columns.
+
+        reads: how many numbers a step reads of the model.
+        """
         columns, newest = (schema.columns_in(schema.part(state, name)) for name in ("columns", "newest"))
         rows, seed = schema.whole(state, "rows", least=2), schema.whole(state, "seed", most=2**63 - 1)
         if rows > len(history) or not history.whole:
@@ -166,7 +179,10 @@ class Rebuild:
             raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
         history.columns = newest
         rounds, level = schema.whole(state, "rounds", least=1), schema.whole(state, "level")
-        return cls(history.first(rows), columns, rounds=rounds, level=level, seed=seed)
+        restored = cls(history.first(rows), columns, rounds=rounds, level=level, seed=seed)
+        read = schema.part(state, "read")
+        restored.read = {name: schema.array(read, name, np.float64, (reads,)) for name in read}
+        return restored
 
 
 def _are_codes(contexts: Features, columns: Columns) -> bool:

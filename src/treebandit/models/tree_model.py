@@ -43,6 +43,9 @@ class TreeModel(HistoryModel):
     one takes in the rows that came meanwhile.
     """
 
+    #: How many numbers a step of a rebuild reads of the model.
+    _reads = 0
+
     def __init__(self, settings: TreeSettings) -> None:
         super().__init__(settings.rebuild, standardise=settings.standardise)
         self.settings = settings
@@ -212,7 +215,7 @@ class TreeModel(HistoryModel):
         history, dropped, level = self._kept(history, memory, t)
         memory = memory.fitted(history)
         drawn = copy_of(random)
-        fit = exhausted(self.fit_steps(history, newest.columns, drawn, rounds=t + 1 - dropped))
+        fit = exhausted(self.fit_steps(history, newest.columns, drawn, rounds=t + 1 - dropped, read={}))
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
@@ -225,23 +228,25 @@ class TreeModel(HistoryModel):
 
         return commit
 
-    def fit_steps(self, history: History, columns: Columns, random: Random, *, rounds: int) -> Steps:
+    def fit_steps(
+        self, history: History, columns: Columns, random: Random, *, rounds: int, read: dict[str, Floats]
+    ) -> Steps:
         """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps.
 
-        rounds: in which the rows were learned.
+        rounds: in which the rows were learned. read: what steps have read of the model, or will.
         """
         scale = self._scale_of(history)
         targets = scale.standardised(history.rewards)
         rows = history.rows(columns)
         encoder, features = self._fitted_encoder(rows, targets, random)
-        beside = yield from scaled(self._fit_beside(encoder, rows, targets, rounds), 0.0, _ENCODED)
+        beside = yield from scaled(self._fit_beside(encoder, rows, targets, rounds, read), 0.0, _ENCODED)
         yield _ENCODED
         leaves, predicted = yield from self._measured(encoder, features, targets, random)
 
         def predict() -> Floats:
             return leaves.estimate(features).mean if predicted is None else predicted
 
-        self._completed(encoder, rows, targets, predict, beside)
+        self._completed(encoder, rows, targets, predict, beside, read)
         return Fit(scale, encoder, leaves)
 
     def _fitted_encoder(self, rows: Candidates, targets: Floats, random: Random) -> tuple[Encoder, Features]:
@@ -251,7 +256,7 @@ class TreeModel(HistoryModel):
         return encoder, encoder(rows.contexts, rows.arms)
 
     def _fit_beside(
-        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int
+        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int, read: dict[str, Floats]
     ) -> Generator[float, None, Any]:
         """What is fitted beside the trees, in steps, and kept with the encoder or returned for `_completed`."""
         yield from ()
@@ -263,6 +268,7 @@ class TreeModel(HistoryModel):
         targets: Floats,
         predict: Callable[[], Floats],
         beside: Any,
+        read: dict[str, Floats],
     ) -> None:
         """What is learned from what the new trees leave open, and kept with the encoder.
 
@@ -380,7 +386,7 @@ class TreeModel(HistoryModel):
         )
         saved, job = schema.optional(state, "leaves"), schema.optional(state, "rebuild")
         if job is not None:
-            self.rebuild = Rebuild.restored(job, self.history)
+            self.rebuild = Rebuild.restored(job, self.history, self._reads)
         if saved is None:
             return
         self.encoder = self._restored_encoder(schema.part(saved, "encoder"))
