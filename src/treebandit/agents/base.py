@@ -6,10 +6,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, SupportsIndex, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike
 from treebandit import saving, schema
 from treebandit.agents import deciding
 from treebandit.agents.deciding import Offer, Settings
+from treebandit.agents.locking import Locked
 from treebandit.core import Candidates, Decision, Estimate, Floats, Indices, Oracle, choose_with
 from treebandit.docstrings import inherit_arguments
 from treebandit.errors import (
@@ -24,7 +24,6 @@ from treebandit.errors import (
     NoEstimateError,
     NotFittedError,
     SavedFileError,
-    TreebanditError,
 )
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
@@ -35,7 +34,7 @@ _Decided = TypeVar("_Decided")
 
 
 @dataclass(eq=False)
-class BaseAgent:
+class BaseAgent(Locked):
     """An agent for tables: subclasses are dataclasses whose fields describe them completely.
 
     A subclass writes `_scores(candidates)` and `_prepared(chosen, rewards, t=...)`, and, for what it keeps, `_state`
@@ -74,7 +73,7 @@ class BaseAgent:
         self._random = np.random.default_rng(self.seed)
         self._lock = threading.RLock()
         #: What brings a call that was cut short to an end: undoes a decision, completes learning.
-        self._unfinished: Callable[[], None] | None = None
+        self._unfinished = None
 
     @property
     def rebuild_seconds(self) -> float:
@@ -229,49 +228,6 @@ class BaseAgent:
                 f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"
             )
         return agent
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy of its own, made while no other thread may change the agent."""
-        self._refuse_nested("deepcopy")
-        with self._lock:
-            make, arguments, *rest = cast("tuple[Any, ...]", super().__reduce_ex__(4))
-            twin: Self = make(*deepcopy(arguments, memo))
-            memo[id(self)] = twin
-            if rest:
-                twin.__setstate__(deepcopy(rest[0], memo))
-        return twin
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """What pickle writes: copied, since it is written when the lock is free again."""
-        self._refuse_nested("pickle")
-        with self._lock:
-            return deepcopy(super().__reduce_ex__(protocol), {id(self): self})
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All members but the lock, for copies and for other processes."""
-        with self._lock:
-            self._finish()
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, members: dict[str, Any]) -> None:
-        vars(self).update(members)
-        self._lock = threading.RLock()
-
-    def _is_nested(self) -> bool:
-        """Whether this thread is inside another call already, as an oracle is."""
-        return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]
-
-    def _refuse_nested(self, method: str) -> None:
-        if self._is_nested():
-            raise TreebanditError(
-                f"{method} was called while this agent decides, from inside its oracle; let the oracle only choose rows"
-            )
-
-    def _finish(self) -> None:
-        """Bring to an end what an earlier call left unfinished."""
-        if self._unfinished is not None:
-            self._unfinished()
-            self._unfinished = None
 
     def _round(
         self,
