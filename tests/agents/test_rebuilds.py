@@ -88,6 +88,7 @@ def test_rows_are_never_overdue_where_every_round_brings_as_many(rows):
     for fitted in (1, 2, 5, 20, 300):
         assert not any(schedule.overdue((rows * t, t), (rows * fitted, fitted)) for t in range(fitted, 3000))
         assert schedule.overdue((rows * 2 * fitted, fitted), (rows * fitted, fitted))
+    assert not schedule.overdue((300, 10), (299, 300))  # a clock that was set back
     assert not Schedule.parse("never").overdue((1000, 1), (1, 1))
 
 

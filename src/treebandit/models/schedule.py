@@ -59,7 +59,7 @@ class Schedule:
         if self.factor is None and self.every is None:
             return False
         (rows, rounds), (fitted_rows, fitted_rounds) = now, fitted
-        return rows * fitted_rounds >= _GROWTH * fitted_rows * rounds
+        return rows * fitted_rounds >= _GROWTH * fitted_rows * max(rounds, fitted_rounds)
 
     def rounds(self, level: int) -> tuple[int, int]:
         """The first round of a level, and how many rounds it lasts; (0, 0) where levels never grow."""
