@@ -1,4 +1,4 @@
-"""docs/results/runs/navigation.csv -> tables and figures in docs/results/navigation/; maps from the records too.
+"""docs/results/runs/navigation.csv and navigation-noise.csv -> docs/results/navigation/; maps from the records too.
 
     python scripts/write_navigation.py [results/navigation]
 
@@ -25,6 +25,14 @@ RESULTS = Path(__file__).parent.parent / "docs" / "results"
 #: Rounds after which the tables show the regret; and those before the last stretch.
 STAGES = {100: "after 100 rounds", 500: "500", 2000: "2,000"}
 LATE = 1500
+#: Environments of the study `navigation-noise` after the name of the instance, and what a driver sees there.
+NOISES = {
+    "noise-0": "expected times",
+    "noise-0.3": "0.3 of the noise",
+    "noise-1": "single drives",
+    "means-15": "means of 15 minutes",
+    "means-60": "means of 60 minutes",
+}
 
 INTRODUCTION = """# Navigation, in numbers
 
@@ -33,7 +41,8 @@ export TREEBANDIT_ROADS=FOLDER
 treebandit run paper-navigation --into results/navigation
 treebandit run navigation-random --into results/navigation
 treebandit run paper-navigation-slow --into results/navigation
-python scripts/write_runs.py results/navigation
+treebandit run navigation-noise --into results/navigation-noise
+python scripts/write_runs.py results/navigation results/navigation-noise
 python scripts/write_navigation.py results/navigation
 ```
 
@@ -69,6 +78,8 @@ def main(records: Path | None) -> None:
         copy_figures(recorded, tuple(names))
     regret = regret_after(results)
     lines = [INTRODUCTION, *reference_lines(results), *instance_tables(regret), *pair_table(regret)]
+    if (noise := RESULTS / "runs" / "navigation-noise.csv").is_file():
+        lines += noise_tables(read_run_table(noise))
     (target / "tables.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -163,6 +174,46 @@ def pair_table(regret: pl.DataFrame) -> list[str]:
     lines.append(
         "| least regret | " + " | ".join(str((least == rank).sum()) for rank in range(len(agents))) + " |"
     )
+    return lines
+
+
+def noise_tables(results: Results) -> list[str]:
+    """A table per instance: agents by what a driver sees of the noise, the least regret of each column in bold."""
+    assert results.curve is not None
+    ends = results.curve.filter(pl.col("round") == pl.col("round").max()).select("run_id", "cumulative")
+    runs = results.runs.select("run_id", "agent", "environment", "seed").join(ends, on="run_id")
+    lines = [
+        "",
+        "## Noise",
+        "",
+        f"Thousand seconds of regret after {results.curve['round'].max():,} rounds, mean ± sd of "
+        f"{runs['seed'].n_unique()} seeds, by what a driver sees.",
+    ]
+    for instance in ("navigation-1", "navigation-2"):
+        columns = {
+            text: runs.filter(pl.col("environment") == f"{instance} {name}") for name, text in NOISES.items()
+        }
+        agents = in_order(runs["agent"].unique().to_list())
+        cells = {
+            (agent, text): part.filter(pl.col("agent") == agent)["cumulative"] / 1000
+            for text, part in columns.items()
+            for agent in agents
+        }
+        means = {key: values.mean() for key, values in cells.items()}
+        least = {text: min(means[agent, text] for agent in agents) for text in columns}
+        lines += [
+            "",
+            f"| {instance} | {' | '.join(columns)} |",
+            "| --- " * (1 + len(columns)) + "|",
+        ]
+        for agent in agents:
+            texts = (
+                f"**{mean_and_sd(cells[agent, text], 1)}**"
+                if means[agent, text] == least[text]
+                else mean_and_sd(cells[agent, text], 1)
+                for text in columns
+            )
+            lines.append(f"| {agent} | {' | '.join(texts)} |")
     return lines
 
 

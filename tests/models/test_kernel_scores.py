@@ -172,7 +172,9 @@ def test_many_rows_are_scored_in_blocks():
     contexts, arms, targets = rings(1200)
     scores = fitted(contexts, arms, targets)
     many, leverage = scores.with_leverage(contexts, arms)
-    np.testing.assert_allclose(many[600:], scores(contexts[600:], arms[600:]), atol=1e-5)
+    # Products of matrices are rounded by their shape, differently on each processor: for a row that is a landmark the
+    # cosine 1 is off by 1e-7, and so the angle by the root of that.
+    np.testing.assert_allclose(many[600:], scores(contexts[600:], arms[600:]), atol=1e-3)
     np.testing.assert_allclose(leverage[:5], scores.with_leverage(contexts[:5], arms[:5])[1], atol=1e-5)
     assert scores(contexts[:0], arms[:0]).shape == (0,)
 
