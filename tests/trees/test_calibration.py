@@ -100,6 +100,23 @@ def test_intervals_hold_a_value_that_nearly_all_observations_have(rate):
         assert np.mean((lower <= 0.0) & (upper >= 0.0)) > 0.94
 
 
+def test_an_end_is_moved_to_the_next_frequent_value_and_no_further():
+    random = np.random.default_rng(0)
+    features = random.uniform(0, 1, (200, 8))
+    grades = np.clip(np.round(4.5 * (features[:, 0] + features[:, 1]) + random.normal(0, 2.5, 200)), 0, 9)
+    models = [TreeEnsembleRegressor(FOREST, random_state=0).fit(features, sign * grades) for sign in (1, -1)]
+    test = random.uniform(0, 1, (500, 8))
+    (lower, upper), (other_lower, other_upper) = (each.predict(test, interval=0.5) for each in models)
+    np.testing.assert_allclose([lower, upper], [-other_upper, -other_lower], atol=1e-6)
+    sums, scale = models[0].leaves_.leaf_sums(test.astype(np.float32)), models[0].scale_
+    low, high = models[0].leaves_.calibration.interval(0.5, sums.variance)
+    ends = (scale.mean + scale.deviation * (sums.mean + end) for end in (low, high))
+    for moved, end, sign in zip((lower, upper), ends, (-1, 1), strict=True):
+        assert (sign * (moved - end) >= -1e-9).all()
+        assert (sign * (moved - end) < 1.0).all()
+    assert models[0].predict(test, return_std=True)[1].mean() > 0.8
+
+
 def test_frequent_values_far_from_an_interval_stay_outside():
     random = np.random.default_rng(0)
     features = random.uniform(-1, 1, (2000, 2))

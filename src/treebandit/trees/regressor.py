@@ -227,10 +227,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         low, high = calibration.interval(level, sums.variance)
         lower, upper = (scale.mean + scale.deviation * (sums.mean + end) for end in (low, high))
         reach = _REACH * scale.deviation * np.sqrt(calibration.variance(sums.variance))
-        for value in self._frequent.tolist():
-            lower = np.where((value < lower) & (lower - reach <= value), value, lower)
-            upper = np.where((value > upper) & (upper + reach >= value), value, upper)
-        return lower, upper
+        return -_stretched(-lower, reach, -self._frequent[::-1]), _stretched(upper, reach, self._frequent)
 
     def estimate(self, X: Any) -> Estimate:
         """Mean Σ o, its variance, and the count Σ c over the leaves that each row reaches: (n,) each."""
@@ -304,6 +301,12 @@ def _frequent(targets: Floats) -> Floats:
     """The values that many of (n,) targets have."""
     values, counts = np.unique(targets, return_counts=True)
     return values[counts >= max(_FREQUENT * len(targets), 2.0)]
+
+
+def _stretched(upper: Floats, reach: Floats, values: Floats) -> Floats:
+    """Each of (n,) upper ends, or the next of the sorted values where that is at most (n,) `reach` above it."""
+    following = np.append(values, np.inf)[np.searchsorted(values, upper)]
+    return np.where(following <= upper + reach, following, upper)
 
 
 def _watch(windows: list[Adwin], errors: Floats) -> list[Adwin]:
