@@ -239,6 +239,21 @@ def test_few_rows_tell_nothing_but_their_spread():
     TreeEnsembleRegressor(FOREST, random_state=0).fit(*problem(0, n=FEWEST_ROWS)[::2])
 
 
+@pytest.mark.parametrize("rows", [1, 50])
+def test_trees_of_fewer_rows_than_tell_of_errors_do_not_stay(rows):
+    features, _, targets = problem(1, n=200)
+    model = TreeEnsembleRegressor(FOREST, random_state=0).fit(features[:2], targets[:2])
+    for start in range(2, 200, rows):
+        model.partial_fit(features[start : start + rows], targets[start : start + rows])
+    grown = FEWEST_ROWS if rows == 1 else 2 + rows
+    first = TreeEnsembleRegressor(FOREST, random_state=0).fit(features[:grown], targets[:grown])
+    first.partial_fit(features[grown:], targets[grown:])
+    test, _, observed = problem(2, n=1000)
+    np.testing.assert_allclose(model.predict(test), first.predict(test))
+    lower, upper = model.predict(test, interval=0.95)
+    assert np.mean((lower <= observed) & (observed <= upper)) > 0.85
+
+
 def test_nothing_of_the_size_of_the_rows_is_kept_and_steps_can_be_counted():
     features, _, targets = problem(0)
     leaves = LeafStatistics.measure(FOREST.fit(features, targets, seed=0), features, targets)
