@@ -251,10 +251,12 @@ def test_an_agent_without_history_explains_but_for_similar_rows(tmp_path):
     assert other.similar == [{}, {}]
 
 
-def test_candidates_without_arms_have_no_arm_part():
-    agent = Bandit(TREES, random_start="rounds", random_rounds=5, seed=0)
+@pytest.mark.parametrize("name", AGENTS)
+def test_candidates_without_arms_have_no_arm_part(name):
+    agent = AGENTS[name]()
     x = np.random.default_rng(0).normal(size=(80, 3))
-    agent.learn(x, x[:, 0])
+    for rows in (x[:77], x[77:78], x[78:79], x[79:]):
+        agent.learn(rows, 5 + rows[:, 0] + rows[:, 1] ** 2)
     explanation = agent.explain(x[:4])
     assert "(arm)" not in explanation.parts
     assert "arm" not in explanation.table

@@ -92,6 +92,9 @@ def explained(
     others: list[tuple[str, Floats, Any]] = []
     if rows.arms is not None:
         others.append((ARM, found.arm, labels))
+    else:
+        # A regression that all arms share has a level of the one arm that rows without arms are.
+        found = found._replace(baseline=found.baseline + found.arm)
     if found.linear_model.any():
         others.append((LINEAR_MODEL, found.linear_model, [None] * len(rows)))
     values = [
