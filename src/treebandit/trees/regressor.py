@@ -276,7 +276,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             if value is not None:
                 raise ParameterError(
                     f"fit has no {name}: leaf statistics count rows, and a weighted row would be surer than it is; "
-                    "repeat or drop rows instead"
+                    "leave rows out at random instead (a copy of a row would be taken for one more observation)"
                 )
         _refuse_sparse(X)
         check_choice("leaf_output", self.leaf_output, ("library", "average"))
