@@ -163,6 +163,27 @@ def test_values_of_candidates_are_shown_in_the_units_that_were_given():
 
 
 @pytest.mark.parametrize("name", ["TEUCB", "LinUCB"])
+def test_candidates_are_shown_by_the_names_that_were_given(name):
+    agent = taught(name)
+    asked = {"age": 30.0, "city": "Oslo"}
+    decision = agent.decide(asked, ["b", "new"])
+    explanation = agent.explain(decision.candidates)
+    assert explanation.labels == ("b", "new")
+    assert [values[1:4] for values in explanation.values] == [[30.0, "Oslo", "b"], [30.0, "Oslo", "new"]]
+    np.testing.assert_array_equal(explanation.contributions, agent.explain(asked, ["b", "new"]).contributions)
+    unseen = agent.decide({"age": 30.0, "city": "Paris"}, ["b", "new"]).candidates
+    assert agent.explain(unseen).values[0][1:4] == [
+        30.0,
+        None,
+        "b",
+    ]  # its code is that of the next one learned
+    unknown = Candidates(unseen.contexts, np.array([1, 7]), unseen.columns)
+    explanation = agent.explain(unknown)
+    assert explanation.labels == (1, 7)
+    polars.DataFrame(explanation.table)
+
+
+@pytest.mark.parametrize("name", ["TEUCB", "LinUCB"])
 def test_a_category_never_seen_is_shown_by_its_name(name):
     explanation = taught(name).explain({"age": 30, "city": "Paris"}, ["a", "new"])
     assert explanation.values[0][1:4] == [30, "Paris", "a"]
@@ -199,6 +220,16 @@ def test_columns_with_the_name_of_another_part_are_told_apart():
     assert parts == ("(baseline)", *names, "(arm)")
 
 
+def test_columns_of_candidates_with_one_name_are_told_apart():
+    columns = Columns((0, 0, 0), ("a", "a", "column a"))
+    rows = Candidates(np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32), None, columns)
+    agent = TEUCB(TREES, random_rounds=5, seed=0)
+    agent.learn(rows, np.arange(9.0))
+    explanation = agent.explain(rows)
+    assert explanation.parts[1:4] == ("a", "column column a", "column a")
+    assert list(explanation.similar[0]["context"][0]) == list(explanation.parts[1:4])
+
+
 def test_similar_rows_share_the_most_leaves():
     agent = taught("TEUCB")
     explanation = agent.explain(ROWS[7], [ARMS[7]])
@@ -220,10 +251,12 @@ def test_an_agent_without_history_explains_but_for_similar_rows(tmp_path):
     assert other.similar == [{}, {}]
 
 
-def test_candidates_without_arms_have_no_arm_part():
-    agent = Bandit(TREES, random_start="rounds", random_rounds=5, seed=0)
+@pytest.mark.parametrize("name", AGENTS)
+def test_candidates_without_arms_have_no_arm_part(name):
+    agent = AGENTS[name]()
     x = np.random.default_rng(0).normal(size=(80, 3))
-    agent.learn(x, x[:, 0])
+    for rows in (x[:77], x[77:78], x[78:79], x[79:]):
+        agent.learn(rows, 5 + rows[:, 0] + rows[:, 1] ** 2)
     explanation = agent.explain(x[:4])
     assert "(arm)" not in explanation.parts
     assert "arm" not in explanation.table

@@ -100,6 +100,23 @@ def test_intervals_hold_a_value_that_nearly_all_observations_have(rate):
         assert np.mean((lower <= 0.0) & (upper >= 0.0)) > 0.94
 
 
+def test_an_end_is_moved_to_the_next_frequent_value_and_no_further():
+    random = np.random.default_rng(0)
+    features = random.uniform(0, 1, (200, 8))
+    grades = np.clip(np.round(4.5 * (features[:, 0] + features[:, 1]) + random.normal(0, 2.5, 200)), 0, 9)
+    models = [TreeEnsembleRegressor(FOREST, random_state=0).fit(features, sign * grades) for sign in (1, -1)]
+    test = random.uniform(0, 1, (500, 8))
+    (lower, upper), (other_lower, other_upper) = (each.predict(test, interval=0.5) for each in models)
+    np.testing.assert_allclose([lower, upper], [-other_upper, -other_lower], atol=1e-6)
+    sums, scale = models[0].leaves_.leaf_sums(test.astype(np.float32)), models[0].scale_
+    low, high = models[0].leaves_.calibration.interval(0.5, sums.variance)
+    ends = (scale.mean + scale.deviation * (sums.mean + end) for end in (low, high))
+    for moved, end, sign in zip((lower, upper), ends, (-1, 1), strict=True):
+        assert (sign * (moved - end) >= -1e-9).all()
+        assert (sign * (moved - end) < 1.0).all()
+    assert models[0].predict(test, return_std=True)[1].mean() > 0.8
+
+
 def test_frequent_values_far_from_an_interval_stay_outside():
     random = np.random.default_rng(0)
     features = random.uniform(-1, 1, (2000, 2))
@@ -220,6 +237,21 @@ def test_few_rows_tell_nothing_but_their_spread():
     deviation = model.predict(features, return_std=True)[1]
     assert np.sqrt(np.mean(deviation**2)) == pytest.approx(targets.std())
     TreeEnsembleRegressor(FOREST, random_state=0).fit(*problem(0, n=FEWEST_ROWS)[::2])
+
+
+@pytest.mark.parametrize("rows", [1, 50])
+def test_trees_of_fewer_rows_than_tell_of_errors_do_not_stay(rows):
+    features, _, targets = problem(1, n=200)
+    model = TreeEnsembleRegressor(FOREST, random_state=0).fit(features[:2], targets[:2])
+    for start in range(2, 200, rows):
+        model.partial_fit(features[start : start + rows], targets[start : start + rows])
+    grown = FEWEST_ROWS if rows == 1 else 2 + rows
+    first = TreeEnsembleRegressor(FOREST, random_state=0).fit(features[:grown], targets[:grown])
+    first.partial_fit(features[grown:], targets[grown:])
+    test, _, observed = problem(2, n=1000)
+    np.testing.assert_allclose(model.predict(test), first.predict(test))
+    lower, upper = model.predict(test, interval=0.95)
+    assert np.mean((lower <= observed) & (observed <= upper)) > 0.85
 
 
 def test_nothing_of_the_size_of_the_rows_is_kept_and_steps_can_be_counted():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,8 @@ def explained(
         raise NoEstimateError(
             f"a {type(model).__name__} cannot tell what a feature adds; use Bandit, TEUCB, TETS, LinUCB or LinTS"
         )
+    if labels is not None and isinstance(contexts, Candidates):
+        labels = tuple(_by_name(labels, inputs))
     found = model.attribution(rows)
     d = found.columns.shape[1]
     names = (rows.columns.names or tuple(f"x{place}" for place in range(d)))[:d]
@@ -90,6 +92,9 @@ def explained(
     others: list[tuple[str, Floats, Any]] = []
     if rows.arms is not None:
         others.append((ARM, found.arm, labels))
+    else:
+        # A regression that all arms share has a level of the one arm that rows without arms are.
+        found = found._replace(baseline=found.baseline + found.arm)
     if found.linear_model.any():
         others.append((LINEAR_MODEL, found.linear_model, [None] * len(rows)))
     values = [
@@ -105,14 +110,21 @@ def explained(
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Names of columns that no other part has: "(arm)" becomes "column (arm)"."""
-    found = []
+    """Names of columns that no other part has: "(arm)" becomes "column (arm)", a second "a" "column a"."""
+    found: dict[str, None] = {}
     for name in names:
         apart = name
-        while apart[:1] + apart[-1:] == "()" or (apart != name and apart in names):
+        while apart[:1] + apart[-1:] == "()" or apart in found or (apart != name and apart in names):
             apart = f"column {apart}"
-        found.append(apart)
-    return found
+        found[apart] = None
+    return list(found)
+
+
+def _by_name(arms: Sequence[int], inputs: Inputs) -> list[int | str]:
+    """Arms by the labels that were given; as they are where these are numbers, or do not tell all of them."""
+    names = dict(enumerate(inputs.labels.state())) if inputs.labels.named else {}
+    known = all(arm in names for arm in arms)
+    return [names[arm] if known else arm for arm in arms]
 
 
 def _similar(
@@ -122,13 +134,12 @@ def _similar(
     if not isinstance(model, TreeModel) or history is None or not history.whole:
         return [{} for _ in range(len(rows))]
     order, shares = model.similar(rows, _SIMILAR)
-    names: Mapping[int, Any] = dict(enumerate(inputs.labels.state())) if inputs.labels.named else {}
     found = []
     for chosen, share in zip(order, shares, strict=True):
         table = {"row": chosen.tolist(), "share": share.tolist(), "reward": history.rewards[chosen].tolist()}
         values = learned_values(history.contexts[chosen], inputs)
         table["context"] = [dict(zip(columns, each, strict=False)) for each in values]
         if history.arms is not None:
-            table["arm"] = [names.get(arm, arm) for arm in history.arms[chosen].tolist()]
+            table["arm"] = _by_name(history.arms[chosen].tolist(), inputs)
         found.append(table)
     return found

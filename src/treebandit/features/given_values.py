@@ -36,15 +36,19 @@ def learned_values(features: Features, inputs: Inputs) -> list[list[Any]]:
 
 
 def _in_words(numbers: Floats, inputs: Inputs) -> list[list[Any]]:
-    """The rows of (n, d) features in the units that were given, with categories by name; None where one is missing."""
+    """The rows of (n, d) features in the units that were given, with categories by name.
+
+    None where one is missing, or its code is none that was learned.
+    """
     if inputs.units is not None:
         numbers = inputs.units.original(numbers)
     columns: list[list[Any]] = numbers.T.tolist()
     categories = {} if inputs.encoder is None else inputs.encoder.categories
     names = () if inputs.columns is None else inputs.columns.names
     for column, name in zip(columns, names, strict=False):
-        if known := dict(enumerate(categories.get(name, ()))):
-            column[:] = [known.get(code, code) for code in column]
+        if name in categories:
+            known = dict(enumerate(categories[name]))
+            column[:] = [known.get(code) for code in column]
     return [[_given(value) for value in row] for row in zip(*columns, strict=True)]
 
 

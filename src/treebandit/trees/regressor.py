@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
@@ -16,7 +15,7 @@ from treebandit.errors import InputError, MissingExtraError, ParameterError
 from treebandit.features.reward_scale import RewardScale
 from treebandit.parameters import check_choice, check_number
 from treebandit.steps import exhausted
-from treebandit.trees.calibration_fit import calibrate_steps
+from treebandit.trees.calibration_fit import FEWEST_ROWS, calibrate_steps
 from treebandit.trees.forest import Forest, TreeLearner
 from treebandit.trees.leaf_statistics import (
     LeafOutput,
@@ -57,11 +56,11 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         times in 100, learned from trees grown on parts of the rows, for which `fit` takes four to eleven times as
         long; or that of the 'leaf', Σ s²/c, the paper's estimate, which is a ranking rather than an interval.
     memory: which rows count once `partial_fit` brings more. 'all', and none is kept: further rows change the leaves
-        they reach, and the trees stay; only while all targets are equal are rows kept, until one differs. A number, as
-        many of the newest; 'auto', those since predictions became worse, in the mean of errors or of their squares
-        (ADWIN): rows are kept, and trees are grown anew whenever rows have doubled, an eighth of that number is new, or
-        predictions have become worse. 'auto' takes two more fits, to half of the rows each, in `fit` and after a
-        change.
+        they reach, and the trees stay; only while there are fewer than 20, or all targets are equal, are rows kept, and
+        trees grown anew. A number, as many of the newest; 'auto', those since predictions became worse, in the mean of
+        errors or of their squares (ADWIN): rows are kept, and trees are grown anew whenever rows have doubled, an
+        eighth of that number is new, or predictions have become worse. 'auto' takes two more fits, to half of the rows
+        each, in `fit` and after a change.
     random_state: a seed, a `numpy.random.RandomState`, or None for a new one each time.
 
     Features are taken as 32-bit floats, NaN for missing. Targets may have any unit: trees are grown on standardised
@@ -161,7 +160,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         random, calibrated = check_random_state(self.random_state), self.variance == "calibrated"
         self.leaves_ = self._measured(features, scale.standardised(targets), random, calibrated=calibrated)
         self.scale_ = scale
-        self._rows = None if self.memory == "all" and _differ(targets) else (features, targets)
+        self._rows = None if self.memory == "all" and _suffice(targets) else (features, targets)
         self._grown_on, self._frequent = len(targets), _frequent(targets)
 
     def partial_fit(self, X: Any, y: ArrayLike, **unsupported: Any) -> Self:
@@ -173,7 +172,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             return self.fit(X, y, **unsupported)
         self._check_arguments(X, unsupported)
         features, targets = self._validated(X, y, reset=False)
-        if self._rows is None or (self.memory == "all" and _differ(self._rows[1])):
+        if self._rows is None or (self.memory == "all" and _suffice(self._rows[1])):
             self.leaves_.update(features, self.scale_.standardised(targets))
             return self
         windows, known = [window.copy() for window in self._windows], len(self._rows[1])
@@ -181,14 +180,15 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         worse = _watch(windows, self._errors(features, targets)) if watched else []
         rows = np.concatenate([self._rows[0], features]), np.concatenate([self._rows[1], targets])
         new = known + len(targets) - self._grown_on
-        due: float = self._grown_on if isinstance(self.memory, str) else min(self._grown_on, self.memory // 8)
+        due = self._grown_on if isinstance(self.memory, str) else min(self._grown_on, self.memory // 8)
         if self.memory == "all":
-            rows, due = (rows[0][-_MOST_EQUAL:], rows[1][-_MOST_EQUAL:]), math.inf
+            rows = rows[0][-_MOST_EQUAL:], rows[1][-_MOST_EQUAL:]
+        for_the_first_time = any(tell(rows[1]) and not tell(self._rows[1]) for tell in (_differ, _suffice))
         if worse:
             kept = max(min(window.width for window in worse), 2)
             self._grow_on(rows[0][-kept:], rows[1][-kept:])
             windows = self._new_windows()
-        elif new >= due or (_differ(rows[1]) and not _differ(self._rows[1])):
+        elif new >= due or for_the_first_time:
             self._grow_on(*rows)
         else:
             self.leaves_.update(features, self.scale_.standardised(targets))
@@ -227,10 +227,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         low, high = calibration.interval(level, sums.variance)
         lower, upper = (scale.mean + scale.deviation * (sums.mean + end) for end in (low, high))
         reach = _REACH * scale.deviation * np.sqrt(calibration.variance(sums.variance))
-        for value in self._frequent.tolist():
-            lower = np.where((value < lower) & (lower - reach <= value), value, lower)
-            upper = np.where((value > upper) & (upper + reach >= value), value, upper)
-        return lower, upper
+        return -_stretched(-lower, reach, -self._frequent[::-1]), _stretched(upper, reach, self._frequent)
 
     def estimate(self, X: Any) -> Estimate:
         """Mean Σ o, its variance, and the count Σ c over the leaves that each row reaches: (n,) each."""
@@ -279,7 +276,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             if value is not None:
                 raise ParameterError(
                     f"fit has no {name}: leaf statistics count rows, and a weighted row would be surer than it is; "
-                    "repeat or drop rows instead"
+                    "leave rows out at random instead (a copy of a row would be taken for one more observation)"
                 )
         _refuse_sparse(X)
         check_choice("leaf_output", self.leaf_output, ("library", "average"))
@@ -300,10 +297,21 @@ def _differ(targets: Floats) -> bool:
     return bool((targets != targets[0]).any())
 
 
+def _suffice(targets: Floats) -> bool:
+    """Whether targets tell what errors to expect: trees grown on others are not to stay."""
+    return len(targets) >= FEWEST_ROWS and _differ(targets)
+
+
 def _frequent(targets: Floats) -> Floats:
     """The values that many of (n,) targets have."""
     values, counts = np.unique(targets, return_counts=True)
     return values[counts >= max(_FREQUENT * len(targets), 2.0)]
+
+
+def _stretched(upper: Floats, reach: Floats, values: Floats) -> Floats:
+    """Each of (n,) upper ends, or the next of the sorted values where that is at most (n,) `reach` above it."""
+    following = np.append(values, np.inf)[np.searchsorted(values, upper)]
+    return np.where(following <= upper + reach, following, upper)
 
 
 def _watch(windows: list[Adwin], errors: Floats) -> list[Adwin]:
