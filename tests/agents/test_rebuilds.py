@@ -212,6 +212,22 @@ def test_a_copy_made_during_a_spread_rebuild_goes_on_alike(copy, tmp_path):
     assert fingerprint(twin) == fingerprint(agent)
 
 
+class Written(np.ndarray):
+    """What a rebuild has read; it reads more just when that is copied, as a thread may."""
+
+    def __deepcopy__(self, memo):
+        self.rebuild.read["completed"] = np.zeros(7)
+        return np.array(self)
+
+
+def test_a_rebuild_is_copied_while_its_thread_reads_the_model():
+    rebuild = until(DUE + 1).model.rebuild
+    rebuild.read["beside"] = seen = np.zeros(7).view(Written)
+    seen.rebuild = rebuild
+    assert list(deepcopy(rebuild).read) == ["beside"]
+    assert list(rebuild.read) == ["beside", "completed"]
+
+
 @pytest.mark.parametrize("copy", ["pickled", "saved"])
 def test_a_copy_of_a_rebuild_that_has_read_the_model_reads_the_same(copy, tmp_path):
     random = np.random.default_rng(0)
