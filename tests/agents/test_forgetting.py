@@ -89,6 +89,18 @@ def test_a_refit_that_fails_changes_nothing(name, monkeypatch):
     assert len(twin.model.history) <= 210
 
 
+@pytest.mark.parametrize("name", ["Bandit", "LinTS-shared"])
+def test_a_change_is_noticed_where_all_arms_have_few_rows(name):
+    """Offers that come and go: the model knows them by their features."""
+    agent, random = AGENTS[name](memory="auto"), np.random.default_rng(0)
+    offers, slopes = random.normal(size=(100, 3)), np.array([1.0, -1.0, 0.5])
+    for start in range(0, 600, 10):
+        arms = random.integers(0, 100, 10)
+        paid = offers[arms] @ slopes - 3.0 * (start >= 400) + 0.3 * random.normal(size=10)
+        agent.learn(offers[arms], paid, arms=arms)
+    assert 180 <= len(agent.model.history) <= 260
+
+
 @pytest.mark.parametrize("name", ["Bandit", "LinUCB"])
 def test_a_new_arm_is_no_change_of_the_others(name):
     """It is the best, pays what no arm did, and rewards come 50 at a time."""

@@ -114,6 +114,27 @@ def test_rewards_that_come_after_the_decisions_are_fitted_too(name):
     assert len(model.history) == 400 or len(model.history) <= 1.5 * 150 + 1
 
 
+@pytest.mark.parametrize("background", [False, True])
+def test_fewer_rows_are_kept_than_rounds_are_between_rebuilds(background, tmp_path):
+    """The schedule begins again at 0 then, but the rows that are kept stand for as many rounds as before."""
+    agent = TETS(TREES, memory=20, rebuild="every 50", background=background, random_rounds=2, seed=0)
+    fits = []
+    for row in range(280):
+        if row < 130:
+            agent.choose(X[row], arms=[0, 1, 2])
+        agent.learn(X[row], Y[row], arms=ARMS[row : row + 1])
+        agent.wait()
+        fits.append(agent.model.leaves)
+        if row == 129:
+            assert agent.model.fitted_at == (20, 20)
+            agent.save(tmp_path / "agent.treebandit")
+            again = treebandit.load(tmp_path / "agent.treebandit")
+            assert fingerprint(again) == fingerprint(agent)
+    anew = [before is not after for before, after in pairwise(fits)]
+    assert sum(anew[60:129]) == 1
+    assert 12 <= sum(anew[129:]) <= 15  # without decisions, one for ten rows
+
+
 def test_rows_without_decisions_end_a_rebuild_that_rounds_would_end():
     agent = until(DUE + 1)
     agent.decide(X[DUE + 1], arms=[0, 1, 2])  # from now on decisions are the rounds
@@ -189,6 +210,22 @@ def test_a_copy_made_during_a_spread_rebuild_goes_on_alike(copy, tmp_path):
     until(DUE + SPREAD + 3, agent, DUE + 4)
     until(DUE + SPREAD + 3, twin, DUE + 4)
     assert fingerprint(twin) == fingerprint(agent)
+
+
+class Written(np.ndarray):
+    """What a rebuild has read; it reads more just when that is copied, as a thread may."""
+
+    def __deepcopy__(self, memo):
+        self.rebuild.read["completed"] = np.zeros(7)
+        return np.array(self)
+
+
+def test_a_rebuild_is_copied_while_its_thread_reads_the_model():
+    rebuild = until(DUE + 1).model.rebuild
+    rebuild.read["beside"] = seen = np.zeros(7).view(Written)
+    seen.rebuild = rebuild
+    assert list(deepcopy(rebuild).read) == ["beside"]
+    assert list(rebuild.read) == ["beside", "completed"]
 
 
 @pytest.mark.parametrize("copy", ["pickled", "saved"])

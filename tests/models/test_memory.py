@@ -135,6 +135,15 @@ def test_errors_on_an_arm_that_the_model_was_not_fitted_to_are_no_change():
     assert np.isnan(few.after(np.array([3]), np.array([3.0])).state()["newest"][1, -1])
 
 
+def test_arms_are_known_by_fewer_rows_where_most_have_fewer():
+    arms = np.repeat(range(40), [1] * 10 + [2] * 10 + [3] * 20)
+    memory = Memory("auto").fitted(history(arms))
+    assert memory.state()["known"].tolist() == list(range(20, 40))
+    assert memory.fitted(history([*arms, 5, 5]), new=2).state()["known"].tolist() == [5, *range(20, 40)]
+    common = Memory("auto").fitted(history([*arms, *[50] * 200]))
+    assert common.state()["known"].tolist() == [50]
+
+
 def test_rows_that_come_one_by_one_make_an_arm_known():
     memory = knowing(range(3))
     for count in range(1, 9):
@@ -216,6 +225,8 @@ def test_a_memory_that_has_forgotten_goes_on_where_it_was_saved():
         {"newest": np.full((2, 3), np.nan)},
         {"known": np.array([0, 17])},
         {"known": np.array([1, 1])},
+        {"fewest": 0},
+        {"fewest": 9},
         {"known": None},
         {"seen": None},
     ],

@@ -50,8 +50,9 @@ class Forgetting:
             kept = None
         if kept is not None:
             history = history.only(kept)
-        memory = memory.fitted(history, new=len(rewards) if kept is None else None)
-        if kept is not None or len(history).bit_length() > len(self.history).bit_length():
+        anew = kept is not None or len(history).bit_length() > len(self.history).bit_length()
+        memory = memory.fitted(history, new=None if anew else len(rewards))
+        if anew:
             scale = RewardScale.of(history.rewards)
         model = self.model if kept is None else self._make()
         new, targets = (rows, rewards) if kept is None else (history.rows(rows.columns), history.rewards)

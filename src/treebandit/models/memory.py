@@ -25,7 +25,8 @@ from treebandit.models.history import History
 #: So many of the newest errors are kept to tell which arms have changed: all but those with this many of them or more
 #: whose mean is below this share of the greatest.
 _NEWEST, _FEWEST_ERRORS, _UNCHANGED = 512, 8, 0.25
-#: A model that was fitted to fewer rows of an arm does not know it: its errors there are no change.
+#: A model that was fitted to fewer rows of an arm does not know it: its errors there are no change. Or to fewer than an
+#: arm usually has, where that is less: then it knows arms by what they have in common.
 _FEWEST_ROWS = 8
 _NO_ERRORS = np.zeros((2, 0))
 _NO_ROWS = np.zeros(0, np.intp)
@@ -43,7 +44,7 @@ class Memory:
     per_arm: whether arms are told apart; False where the model does not see them.
     """
 
-    __slots__ = ("_all", "_before", "_known", "_newest", "_per_arm", "_stale", "_windows", "rule")
+    __slots__ = ("_all", "_before", "_fewest", "_known", "_newest", "_per_arm", "_stale", "_windows", "rule")
 
     def __init__(self, rule: MemoryRule = "all", *, per_arm: bool = True) -> None:
         check_memory(rule)
@@ -55,6 +56,8 @@ class Memory:
         self._before: dict[int, int] = {}
         #: Arms that the model was fitted to enough rows of.
         self._known: frozenset[int] = frozenset()
+        #: How many rows are enough.
+        self._fewest = _FEWEST_ROWS
         #: Arms and errors of the newest rows, (2, n); NaN where the error was not watched.
         self._newest: Floats = _NO_ERRORS
         #: Arms whose older rows are dropped now, and how many of their newest rows are not.
@@ -110,23 +113,26 @@ class Memory:
         """The same without alarm: the rows that gave it are dropped."""
         answered = Memory(self.rule, per_arm=self._per_arm)
         answered._windows, answered._all, answered._newest = self._windows, self._all, self._newest
-        answered._before, answered._known = self._before, self._known
+        answered._before, answered._known, answered._fewest = self._before, self._known, self._fewest
         return answered
 
     def fitted(self, history: History, *, new: int | None = None) -> Memory:
         """The same without alarm, for a model that has been fitted to this history.
 
-        new: how many rows at its end have been added to an earlier fit; None if it was fitted anew.
+        new: how many rows at its end have been added to an earlier fit; None if it was fitted anew, and where all arms
+            shall be looked at.
         """
         if self.rule != "auto":
             return self
         after, labels = self.answered(), self._labels(history.arms, len(history))
         if new is None:
             found, counts = np.unique(labels, return_counts=True)
-            after._known = frozenset(found[counts >= _FEWEST_ROWS].tolist())
+            # Of one row in two, the arm has at least as many rows as the median.
+            after._fewest = min(_FEWEST_ROWS, int(np.median(np.repeat(counts, counts))))
+            after._known = frozenset(found[counts >= after._fewest].tolist())
         else:
             asked = set(labels[len(labels) - new :].tolist()) - self._known
-            after._known |= {label for label in asked if (labels == label).sum() >= _FEWEST_ROWS}
+            after._known |= {label for label in asked if (labels == label).sum() >= self._fewest}
         return after
 
     def _labels(self, arms: NDArray[Any] | None, n: int) -> NDArray[Any]:
@@ -181,6 +187,7 @@ class Memory:
             "arms": np.array(list(self._windows), np.intp),
             "before": np.array(before, np.int64),
             "known": np.array(sorted(self._known), np.intp),
+            "fewest": self._fewest,
             "newest": self._newest,
             **packed([self._all, *self._windows.values()]),
         }
@@ -205,7 +212,8 @@ class Memory:
             raise SavedFileError("errors are saved of more rows than the agent has kept")
         if newest.shape[1] > _NEWEST or not np.isin(newest[0], labels).all():
             raise SavedFileError("the newest errors are saved of arms that were never learned")
-        if (fitted < _FEWEST_ROWS).any():
+        memory._fewest = schema.whole(state, "fewest", least=1, most=_FEWEST_ROWS)
+        if (fitted < memory._fewest).any():
             raise SavedFileError("arms are saved as known of which the agent has kept too few rows")
         memory._newest, memory._known = newest, frozenset(known.tolist())
         memory._before = dict(zip(labels.tolist(), before.tolist(), strict=True))

@@ -70,8 +70,9 @@ class Rebuild:
         self.error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("history", "columns", "level", "fitted_at", "read", "_seed")
-        return {name: value for name, value in vars(self).items() if name in own}
+        own = ("history", "columns", "level", "fitted_at", "_seed")
+        # A copy of what was read: a thread may go on reading while this is written.
+        return {name: value for name, value in vars(self).items() if name in own} | {"read": self.read.copy()}
 
     def __setstate__(self, members: dict[str, Any]) -> None:
         vars(self).update(members)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
+from treebandit import schema
 from treebandit.errors import ParameterError
 
 #: Rows are fitted anew when they have grown so many times as much as rounds.
@@ -74,3 +77,23 @@ class Schedule:
         assert self.later is not None
         turn = self.factor * math.log(self.since)
         return math.exp(min(level, turn) / self.factor + max(level - turn, 0.0) / self.later)
+
+
+class Dropped(NamedTuple):
+    """How many rounds the rows that a model has dropped stand for; and how many the schedule leaves out for them.
+
+    The schedule goes on from the beginning of a level, which may be far before as many rounds as the rows kept stand
+    for: with 'every 480', a hundred rows begin at 0.
+    """
+
+    rounds: int = 0
+    by_schedule: int = 0
+
+    def left(self, rounds: int) -> int:
+        """The rounds that the rows kept stand for, of so many in all; at least 1."""
+        return max(rounds - self.rounds, 1)
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Self:
+        """What `_asdict` gave."""
+        return cls(*(schema.whole(state, name) for name in cls._fields))

@@ -18,6 +18,7 @@ from treebandit.models.history import History, HistoryModel
 from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.rebuild import Fit, Rebuild, Steps
+from treebandit.models.schedule import Dropped
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
@@ -53,8 +54,7 @@ class TreeModel(HistoryModel):
         self.encoder: Encoder | None = None
         self.memory = Memory(settings.memory, per_arm=self._per_arm)
         self.level = 0
-        #: How many rounds the rows that were dropped stand for: the schedule goes by the rounds since.
-        self.dropped_rounds = 0
+        self.dropped = Dropped()
         #: The rebuild that is under way.
         self.rebuild: Rebuild | None = None
 
@@ -77,26 +77,26 @@ class TreeModel(HistoryModel):
             if started and len(history) >= 2:
                 return self._rebuilt(history, self.memory, rows, t, random)
             return lambda: setattr(self, "history", history)
-        memory, dropped = self._watched(rows, rewards), self.dropped_rounds
+        memory, dropped = self._watched(rows, rewards), self.dropped
         newest = self.fitted_at if job is None else job.fitted_at
-        overdue = self._schedule.overdue((len(history), t + 1 - dropped), newest)
+        overdue = self._schedule.overdue((len(history), dropped.left(t + 1)), newest)
         if memory.alarm or not self.scale.fits(rewards) or (overdue and not self.settings.background):
             return self._rebuilt(history, memory, rows, t, random)
-        level = self._schedule.level(t + 1 - dropped)
+        level = self._schedule.level(t + 1 - dropped.by_schedule)
         if job is not None and level > job.level and not self.settings.background:
             job = None  # there is a newer one to make
         drawn = random
         if job is None and (level > self.level or overdue):
             before, (history, dropped, level) = history, self._kept(history, memory, t)
-            if self._share(t - dropped, level) >= 1.0:
+            if self._share(t - dropped.by_schedule, level) >= 1.0:
                 return self._rebuilt(before, memory, rows, t, random)
             drawn = copy_of(random)
             seed = int(drawn.integers(2**63))
-            job = Rebuild(history, rows.columns, rounds=t + 1 - dropped, level=level, seed=seed)
+            job = Rebuild(history, rows.columns, rounds=dropped.left(t + 1), level=level, seed=seed)
         elif job is not None and self.settings.background:
             self.drop_failed()  # one that has finished is taken over by `prepared_swap`
         elif job is not None:
-            share = self._share(t - dropped, job.level)
+            share = self._share(t - dropped.by_schedule, job.level)
             job.advance(self, share)
             if share >= 1.0:
                 return self._swapped(job, history, memory, rows, rewards)
@@ -105,7 +105,7 @@ class TreeModel(HistoryModel):
         def commit() -> None:
             update()
             self.history, self.rebuild = history, job
-            self.memory, self.dropped_rounds = memory, dropped
+            self.memory, self.dropped = memory, dropped
             if drawn is not random:
                 random.bit_generator.state = drawn.bit_generator.state
             if job is not None and self.settings.background:
@@ -119,18 +119,19 @@ class TreeModel(HistoryModel):
             return self.memory
         return self.memory.after(rows.arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
 
-    def _kept(self, history: History, memory: Memory, t: int) -> tuple[History, int, int]:
-        """The rows that a rebuild in round t fits, the rounds that all rows dropped stand for, and its level.
+    def _kept(self, history: History, memory: Memory, t: int) -> tuple[History, Dropped, int]:
+        """The rows that a rebuild in round t fits, the rounds of all rows dropped, and its level.
 
-        As if the rows kept had been all since the first round, and the last of them the first of their level: then the
-        next rebuild is a whole level away.
+        For the schedule, as if the rows kept had been all since the first round, and the last of them the first of
+        their level: then the next rebuild is a whole level away.
         """
-        dropped, kept = self.dropped_rounds, memory.kept(history)
-        level = self._schedule.level(t + 1 - dropped)
+        dropped, kept = self.dropped, memory.kept(history)
+        scheduled = t + 1 - dropped.by_schedule
         if kept is None:
-            return history, dropped, level
-        level = self._schedule.level(max(int((t + 1 - dropped) * kept.mean()), 1))
-        return history.only(kept), max(t + 1 - self._schedule.rounds(level)[0], 0), level
+            return history, dropped, self._schedule.level(scheduled)
+        level = self._schedule.level(max(int(scheduled * kept.mean()), 1))
+        rounds = max(round(dropped.left(t + 1) * kept.mean()), 1), self._schedule.rounds(level)[0]
+        return history.only(kept), Dropped(*(max(t + 1 - each, 0) for each in rounds)), level
 
     def _share(self, t: int, level: int) -> float:
         """How much of a level's rebuild is to be done by round t; below 1 only where it can be done in shares.
@@ -214,16 +215,15 @@ class TreeModel(HistoryModel):
         started = time.perf_counter()
         history, dropped, level = self._kept(history, memory, t)
         memory = memory.fitted(history)
-        drawn = copy_of(random)
-        fit = exhausted(self.fit_steps(history, newest.columns, drawn, rounds=t + 1 - dropped, read={}))
+        drawn, fitted_at = copy_of(random), (len(history), dropped.left(t + 1))
+        fit = exhausted(self.fit_steps(history, newest.columns, drawn, rounds=fitted_at[1], read={}))
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
             if self.rebuild is not None:
                 self.rebuild.stop()
-            fitted_at = len(history), t + 1 - dropped
             self._take_up(fit, history, memory, level=level, fitted_at=fitted_at, seconds=seconds)
-            self.dropped_rounds = dropped
+            self.dropped = dropped
             random.bit_generator.state = drawn.bit_generator.state
 
         return commit
@@ -366,7 +366,7 @@ class TreeModel(HistoryModel):
             **super().state(history=history),
             "level": self.level,
             "memory": self.memory.state(history=history),
-            "dropped_rounds": self.dropped_rounds,
+            "dropped": self.dropped._asdict(),
             "leaves": None,
             "rebuild": None,
         }
@@ -380,7 +380,7 @@ class TreeModel(HistoryModel):
         """Take up what `state` gave."""
         super().restore(state)
         self.level = schema.whole(state, "level")
-        self.dropped_rounds = schema.whole(state, "dropped_rounds")
+        self.dropped = Dropped.restored(schema.part(state, "dropped"))
         self.memory = Memory.restored(
             schema.value(state, "memory"), self.settings.memory, self.history, per_arm=self._per_arm
         )
