@@ -43,6 +43,13 @@ def agent():
     ("contexts", "rewards", "arms", "error", "words"),
     [
         (ROWS[0], np.nan, [0], InputError, "reward of row 0 is nan; give a finite number"),
+        (
+            ROWS[0],
+            -1e200,
+            [0],
+            InputError,
+            "reward of row 0 is -1e.200; give a number from -3.4e.38 to 3.4e.38",
+        ),
         (ROWS[0], None, [0], InputError, "no rewards for ndarray; give one per row"),
         (ROWS[:2], [1.0, np.inf], [0, 1], InputError, "reward of row 1 is inf"),
         (ROWS[:2], [1.0, 1e300], [0, 1], InputError, "reward of row 1 is 1e"),

@@ -65,8 +65,17 @@ def test_it_predicts_and_knows_how_sure_it_is(data, statistics, leaf_output):
     mean, deviation = model.predict(features, return_std=True)
     assert np.mean((mean - targets) ** 2) < 0.2 * np.var(targets)
     assert (deviation >= 0).all()
-    np.testing.assert_array_equal(deviation, np.sqrt(model.estimate(features).variance))
+    np.testing.assert_allclose(deviation, np.sqrt(model.estimate(features).variance), rtol=1e-14)
     np.testing.assert_array_equal(mean, model.predict(features))
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_targets_may_have_any_unit(unit):
+    rows = np.random.default_rng(0).normal(size=(100, 2))
+    model, other = (TreeEnsembleRegressor(HistogramForest(n_trees=5), random_state=0) for _ in range(2))
+    found = model.fit(rows, rows[:, 0] * unit).predict(rows, return_std=True)
+    for here, there in zip(found, other.fit(rows, rows[:, 0]).predict(rows, return_std=True), strict=True):
+        np.testing.assert_allclose(here / unit, there, rtol=1e-6, atol=1e-9)
 
 
 def test_it_is_the_leaf_statistics_of_standardised_targets(data):

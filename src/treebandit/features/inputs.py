@@ -282,7 +282,13 @@ class Inputs:
         if not fits(values):
             wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
             if len(wrong):
-                raise InputError(f"the reward of row {wrong[0]} is {values[wrong[0]]}; give a finite number")
+                reward = values[wrong[0]]
+                wanted = (
+                    f"a number from -{LARGEST:.2g} to {LARGEST:.2g}"
+                    if np.isfinite(reward)
+                    else "a finite number"
+                )
+                raise InputError(f"the reward of row {wrong[0]} is {reward}; give {wanted}")
         return values
 
     def state(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class RewardScale:
             return estimate
         return Estimate(
             self.mean + self.deviation * estimate.mean,
-            self.deviation**2 * estimate.variance,
+            self.deviation * self.deviation * estimate.variance,  # ∞ where `**` would raise
             estimate.count,
         )
 

@@ -148,7 +148,7 @@ class TreeModel(HistoryModel):
     def drop_failed(self) -> None:
         """Raise what ended a rebuild on a thread; it is given up."""
         if self.rebuild is not None and (error := self.rebuild.error) is not None:
-            self.rebuild = None
+            self.level, self.rebuild = self.rebuild.level - 1, None  # so that one is due
             raise TreebanditError(
                 f"a rebuild in the background failed ({type(error).__name__}: {error}); nothing was learned by this "
                 "call, decisions go on with the trees of before, and the next `learn` starts a rebuild anew"
@@ -379,7 +379,7 @@ class TreeModel(HistoryModel):
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         super().restore(state)
-        self.level = schema.whole(state, "level")
+        self.level = schema.whole(state, "level", least=-1)
         self.dropped = Dropped.restored(schema.part(state, "dropped"))
         self.memory = Memory.restored(
             schema.value(state, "memory"), self.settings.memory, self.history, per_arm=self._per_arm

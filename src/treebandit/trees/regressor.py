@@ -208,8 +208,11 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         """
         if interval is not None:
             return self._interval(X, interval, return_std)
-        estimate = self.estimate(X)
-        return (estimate.mean, np.sqrt(estimate.variance)) if return_std else estimate.mean
+        check_is_fitted(self)
+        found, scale = self.leaves_.estimate(self._features(X)), self.scale_
+        mean = scale.mean + scale.deviation * found.mean
+        # Not the root of the variance in the targets' unit, which may be beyond what a number can hold.
+        return (mean, scale.deviation * np.sqrt(found.variance)) if return_std else mean
 
     def _interval(self, X: Any, level: float, return_std: bool) -> tuple[Floats, Floats]:
         check_number("interval", level, above=0.0, most=0.999)
