@@ -33,6 +33,8 @@ NOISES = {
     "means-15": "means of 15 minutes",
     "means-60": "means of 60 minutes",
 }
+#: Left out of the figure of noise.
+NOT_DRAWN = ("Greedy-XGBoost", "NeuralUCB", "LinUCB", "LinUCB-raw", "LinTS-raw")
 
 INTRODUCTION = """# Navigation, in numbers
 
@@ -78,8 +80,10 @@ def main(records: Path | None) -> None:
         copy_figures(recorded, tuple(names))
     regret = regret_after(results)
     lines = [INTRODUCTION, *reference_lines(results), *instance_tables(regret), *pair_table(regret)]
-    if (noise := RESULTS / "runs" / "navigation-noise.csv").is_file():
-        lines += noise_tables(read_run_table(noise))
+    if (runs := RESULTS / "runs" / "navigation-noise.csv").is_file():
+        noise = read_run_table(runs)
+        copy_figures(by_noise(noise), ("sensitivity-environment-noise",))
+        lines += noise_tables(noise)
     (target / "tables.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -177,6 +181,15 @@ def pair_table(regret: pl.DataFrame) -> list[str]:
     return lines
 
 
+def by_noise(results: Results) -> Results:
+    """Runs with a share of the noise as those of a study that varies it, without agents that are much like others."""
+    shown = pl.col("environment").str.contains(" noise-") & ~pl.col("agent").is_in(NOT_DRAWN)
+    name = pl.col("environment").str.split(" ").list
+    share = name.get(1).str.strip_prefix("noise-").alias("value")
+    varied = pl.lit("environment.noise").alias("varied")
+    return replace(results, runs=results.runs.filter(shown).with_columns(share, varied, name.get(0)))
+
+
 def noise_tables(results: Results) -> list[str]:
     """A table per instance: agents by what a driver sees of the noise, the least regret of each column in bold."""
     assert results.curve is not None
@@ -185,6 +198,8 @@ def noise_tables(results: Results) -> list[str]:
     lines = [
         "",
         "## Noise",
+        "",
+        "![Regret over the share of the noise that drivers see](sensitivity-environment-noise.svg)",
         "",
         f"Thousand seconds of regret after {results.curve['round'].max():,} rounds, mean ± sd of "
         f"{runs['seed'].n_unique()} seeds, by what a driver sees.",
