@@ -195,6 +195,7 @@ def noise_tables(results: Results) -> list[str]:
     assert results.curve is not None
     ends = results.curve.filter(pl.col("round") == pl.col("round").max()).select("run_id", "cumulative")
     runs = results.runs.select("run_id", "agent", "environment", "seed").join(ends, on="run_id")
+    agents = in_order(runs["agent"].unique().to_list())
     lines = [
         "",
         "## Noise",
@@ -208,7 +209,6 @@ def noise_tables(results: Results) -> list[str]:
         columns = {
             text: runs.filter(pl.col("environment") == f"{instance} {name}") for name, text in NOISES.items()
         }
-        agents = in_order(runs["agent"].unique().to_list())
         cells = {
             (agent, text): part.filter(pl.col("agent") == agent)["cumulative"] / 1000
             for text, part in columns.items()
@@ -222,13 +222,10 @@ def noise_tables(results: Results) -> list[str]:
             "| --- " * (1 + len(columns)) + "|",
         ]
         for agent in agents:
-            texts = (
-                f"**{mean_and_sd(cells[agent, text], 1)}**"
-                if means[agent, text] == least[text]
-                else mean_and_sd(cells[agent, text], 1)
-                for text in columns
-            )
-            lines.append(f"| {agent} | {' | '.join(texts)} |")
+            marks = ("**" if means[agent, text] == least[text] else "" for text in columns)
+            texts = (mean_and_sd(cells[agent, text], 1) for text in columns)
+            row = (f"{mark}{text}{mark}" for mark, text in zip(marks, texts, strict=True))
+            lines.append(f"| {agent} | {' | '.join(row)} |")
     return lines
 
 

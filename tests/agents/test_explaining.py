@@ -172,11 +172,8 @@ def test_candidates_are_shown_by_the_names_that_were_given(name):
     assert [values[1:4] for values in explanation.values] == [[30.0, "Oslo", "b"], [30.0, "Oslo", "new"]]
     np.testing.assert_array_equal(explanation.contributions, agent.explain(asked, ["b", "new"]).contributions)
     unseen = agent.decide({"age": 30.0, "city": "Paris"}, ["b", "new"]).candidates
-    assert agent.explain(unseen).values[0][1:4] == [
-        30.0,
-        None,
-        "b",
-    ]  # its code is that of the next one learned
+    # The code of a category not learned yet is that of the next one that is.
+    assert agent.explain(unseen).values[0][1:4] == [30.0, None, "b"]
     unknown = Candidates(unseen.contexts, np.array([1, 7]), unseen.columns)
     explanation = agent.explain(unknown)
     assert explanation.labels == (1, 7)

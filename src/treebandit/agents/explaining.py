@@ -93,7 +93,7 @@ def explained(
     if rows.arms is not None:
         others.append((ARM, found.arm, labels))
     else:
-        # A regression that all arms share has a level of the one arm that rows without arms are.
+        # A regression that all arms share has a level for rows without arms, too.
         found = found._replace(baseline=found.baseline + found.arm)
     if found.linear_model.any():
         others.append((LINEAR_MODEL, found.linear_model, [None] * len(rows)))
