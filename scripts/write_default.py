@@ -59,7 +59,8 @@ def difference(runs: pl.DataFrame, agent: str, problem: str) -> str:
     mean, error = float(added.mean()), float(added.std()) / len(added) ** 0.5
     if (added == 0.0).all():
         return "="
-    text = f"{'−' if mean < 0 else '+'} {abs(mean):.0f} ± {error:.0f}"
+    # A sign stays on the line of its number.
+    text = f"{'−' if mean < 0 else '+'}\u00a0{plus_minus(abs(mean), error, decimals=0)}"
     return f"**{text}**" if abs(mean) > 2 * error else text
 
 
