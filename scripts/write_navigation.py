@@ -1,4 +1,4 @@
-"""docs/results/runs/navigation.csv and navigation-noise.csv -> docs/results/navigation/; maps from the records too.
+"""docs/results/runs/navigation*.csv, default-navigation.csv -> docs/results/navigation/; maps from the records too.
 
     python scripts/write_navigation.py [results/navigation]
 
@@ -44,11 +44,13 @@ treebandit run paper-navigation --into results/navigation
 treebandit run navigation-random --into results/navigation
 treebandit run paper-navigation-slow --into results/navigation
 treebandit run navigation-noise --into results/navigation-noise
-python scripts/write_runs.py results/navigation results/navigation-noise
+treebandit run default-navigation --into results/default-navigation
+python scripts/write_runs.py results/navigation results/navigation-noise results/default-navigation
 python scripts/write_navigation.py results/navigation
 ```
 
-What it says: [navigation](../../navigation.md).
+What it says: [navigation](../../navigation.md). All runs: [instances and pairs](../runs/navigation.csv),
+[noise](../runs/navigation-noise.csv), [fresh seeds](../runs/default-navigation.csv).
 
 ![Regret so far](regret-curves.svg)
 
@@ -80,10 +82,9 @@ def main(records: Path | None) -> None:
         copy_figures(recorded, tuple(names))
     regret = regret_after(results)
     lines = [INTRODUCTION, *reference_lines(results), *instance_tables(regret), *pair_table(regret)]
-    if (runs := RESULTS / "runs" / "navigation-noise.csv").is_file():
-        noise = read_run_table(runs)
-        copy_figures(by_noise(noise), ("sensitivity-environment-noise",))
-        lines += noise_tables(noise)
+    for name, section in (("default-navigation", fresh_table), ("navigation-noise", noise_tables)):
+        if (runs := RESULTS / "runs" / f"{name}.csv").is_file():
+            lines += section(read_run_table(runs))
     (target / "tables.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -146,6 +147,32 @@ def instance_tables(regret: pl.DataFrame) -> list[str]:
     return lines
 
 
+def fresh_table(results: Results) -> list[str]:
+    """The default agent on seeds that decided nothing about it: a row per instance."""
+    regret = regret_after(results).pivot(on="stage", index=["environment", "seed"], values="regret")
+    seeds = regret["seed"]
+    lines = [
+        "",
+        "## The default agent on fresh seeds",
+        "",
+        f"Seeds {seeds.min()} to {seeds.max()}, which decided nothing: thousand seconds of regret after 2,000 rounds,",
+        "seconds a round in the last 500 rounds, and CPU seconds of a run.",
+        "",
+        "| instance | mean ± sd | least | greatest | late | CPU s |",
+        "| --- " * 6 + "|",
+    ]
+    for instance in INSTANCES:
+        part = regret.filter(pl.col("environment") == instance)
+        ends, late = part["2000"] / 1000, (part["2000"] - part[str(LATE)]) / (2000 - LATE)
+        seconds = results.runs.filter(pl.col("environment") == instance)["cpu_seconds"]
+        cells = (
+            *(mean_and_sd(ends, 1), f"{ends.min():.1f}", f"{ends.max():.1f}"),
+            *(mean_and_sd(late, 0), f"{seconds.mean():.0f}"),
+        )
+        lines.append(f"| {instance} | {' | '.join(cells)} |")
+    return lines
+
+
 def mean_and_sd(values: pl.Series, decimals: int) -> str:
     """Of what is known of the values; a dash where nothing is."""
     mean, sd = values.mean(), values.std()
@@ -162,7 +189,7 @@ def pair_table(regret: pl.DataFrame) -> list[str]:
     lines = [
         f"## {wide.height} random pairs",
         "",
-        "Thousand seconds of regret after 2,000 rounds, mean of the seeds.",
+        f"Thousand seconds of regret after 2,000 rounds, mean of {part['seed'].n_unique()} seeds.",
         "",
         "| pair | " + " | ".join(agents) + " |",
         "| --- " * (1 + len(agents)) + "|",
@@ -191,7 +218,11 @@ def by_noise(results: Results) -> Results:
 
 
 def noise_tables(results: Results) -> list[str]:
-    """A table per instance: agents by what a driver sees of the noise, the least regret of each column in bold."""
+    """A table per instance: agents by what a driver sees of the noise, the least regret of each column in bold.
+
+    Its figure is drawn too.
+    """
+    copy_figures(by_noise(results), ("sensitivity-environment-noise",))
     assert results.curve is not None
     ends = results.curve.filter(pl.col("round") == pl.col("round").max()).select("run_id", "cumulative")
     runs = results.runs.select("run_id", "agent", "environment", "seed").join(ends, on="run_id")

@@ -83,8 +83,12 @@ def test_navigation_comes_from_one_table_of_runs(results):
     }
     write_finals(results / "records", finals, rounds=2000)
     write_run_table(results / "records", results / "runs" / "navigation.csv")
+    fresh = {("treebandit", f"navigation-{place}"): [50_000.0, 52_000.0] for place in (1, 2)}
+    write_finals(results / "fresh", fresh, rounds=2000)
+    write_run_table(results / "fresh", results / "runs" / "default-navigation.csv")
     script("write_navigation", results).main(None)
     text = (results / "navigation" / "tables.md").read_text(encoding="utf-8")
     assert "## navigation-2" in text
     assert "| pair-01 | **60." in text
+    assert "| navigation-1 | 51.0 ± 1.4 | 50.0 | 52.0 |" in text
     assert (results / "navigation" / "regret-curves.svg").is_file()
