@@ -27,7 +27,7 @@ from treebandit.files import replacing
 from treebandit.parameters import check_number
 
 FORMAT = "treebandit agent"
-VERSION = 4
+VERSION = 5
 #: Bytes that a file may take in memory, unless the caller allows more.
 MAX_BYTES = 1 << 30
 

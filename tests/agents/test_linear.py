@@ -150,6 +150,37 @@ def test_learned_outliers_do_not_make_an_agent_useless(kind, shared, value):
     assert right(outliers=True) > 0.85 * right(outliers=False)
 
 
+@pytest.mark.parametrize("kind", [LinUCB, LinTS])
+@pytest.mark.parametrize(
+    "outliers", [{0: 1e3}, {10: 1e3}, {15: 1e5}, {3: 20.0}, {0: -1e30}, {0: 1e5, 12: -1e5}]
+)
+def test_outliers_among_the_first_rows_are_got_over(kind, outliers):
+    agent, random, right = kind(seed=0), np.random.default_rng(1), 0
+    for t in range(400):
+        context = outliers.get(t, random.random())
+        choice = int(agent.choose([context], arms=[0, 1])[0])
+        agent.learn([context], float(choice == (context > 0.5)), arms=[choice])
+        right += t >= 200 and choice == (context > 0.5)
+    assert right > 180
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_column_begun_anew_counts_as_missing_in_the_rows_before(shared):
+    random = np.random.default_rng(2)
+    first, later = random.normal(size=(20, 3)), random.normal(size=(60, 3))
+    first[:, 1] = 1e6 * random.normal(size=20)
+    before, after = random.normal(size=20), later @ [1.0, 2.0, -1.0]
+    agent, unaware = LinUCB(shared=shared, seed=0), LinUCB(shared=shared, seed=0)
+    agent.learn(first, before, arms=[0] * 20)
+    unaware.learn(np.where([False, True, False], np.nan, first), before, arms=[0] * 20)
+    for row, reward in zip(later, after, strict=True):
+        for each in (agent, unaware):
+            each.learn(row, reward, arms=[0])
+    estimates = [each.estimate(later[:10], arms=[0] * 10).mean for each in (agent, unaware)]
+    np.testing.assert_allclose(*estimates, atol=0.5)
+    np.testing.assert_allclose(estimates[0], after[:10], atol=1.5)
+
+
 def test_a_wide_table_costs_what_its_rows_have():
     random = np.random.default_rng(0)
     contexts, columns = random.integers(0, 100, (1500, 8)).astype(np.float32), Columns((100,) * 8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,11 @@ _WATCHED_ROWS, _EQUAL_ROWS = 64, 8
 _STEPS = 32.0
 #: So many numbers are looked at one by one.
 _FEW = 64
+#: A standard deviation that is so many times that of most values is made by outliers; these count as if they were _NEAR
+#: deviations away. Below, values can still be told apart.
+_OUTLYING, _NEAR = 64.0, 10.0
+#: What the median absolute deviation of a normal column has to be multiplied by.
+_NORMAL = 1.4826
 
 
 class ColumnUnits:
@@ -215,42 +220,33 @@ def _is_fill_value(size: Floats) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standardiser:
-    """Columns scaled to mean 0 and standard deviation 1 by the rows seen; replaced, never changed.
+    """Columns scaled to mean 0 and standard deviation 1; replaced, never changed.
 
     A missing number becomes 0, the mean. A column that does not vary is only centred. Columns that are not numbers
-    (one-hot) stay as they are. count, mean, squares: of each column the values seen, their mean, and the sum of
-    squares around it (Welford, West: nothing is lost to rows of 1e9 + {0, 1}).
+    (one-hot) stay as they are.
     """
 
-    numbers: NDArray[np.bool_]
-    count: Floats
     mean: Floats
-    squares: Floats
+    deviation: Floats
 
     @classmethod
-    def fresh(cls, numbers: NDArray[np.bool_]) -> Standardiser:
-        """Nothing seen yet: rows stay as they are. numbers: (d,), whether each column is one of numbers."""
-        count, mean, squares = np.zeros((3, len(numbers)))
-        return cls(np.asarray(numbers, np.bool_), count, mean, squares)
+    def of(cls, rows: NDArray[Any], numbers: NDArray[np.bool_]) -> Standardiser:
+        """The scale of (n, d) rows; numbers: (d,), whether each column is one of numbers.
 
-    def seen(self, rows: NDArray[Any]) -> Standardiser:
-        """The standardiser after these (n, d) rows too."""
-        values = np.asarray(rows, np.float64)
-        present = ~np.isnan(values) & self.numbers
-        added = present.sum(axis=0)
-        both = np.maximum(self.count + added, 1.0)
-        mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(added, 1)
-        step = np.where(added > 0, mean - self.mean, 0.0)
-        squares = self.squares + (np.where(present, values - mean, 0.0) ** 2).sum(axis=0)
-        squares += step**2 * self.count * added / both
-        return replace(self, count=self.count + added, mean=self.mean + step * added / both, squares=squares)
-
-    @property
-    def deviation(self) -> Floats:
-        """(d,) standard deviations (ddof 0); 1 where a column does not vary or is not one of numbers."""
-        deviation = np.sqrt(self.squares / np.maximum(self.count, 1.0))
+        Where a few outliers make a column's deviation many times what its middle half shows, they count as if they
+        were nearer, or all other values would become one.
+        """
+        values = np.where(numbers, np.asarray(rows, np.float64), np.nan)
+        mean, deviation = _moments(values)
+        for place in np.flatnonzero(numbers & (deviation > 0.0)):
+            column = values[~np.isnan(values[:, place]), place]
+            middle = np.median(column)
+            spread = _NORMAL * np.median(np.abs(column - middle))
+            if 0.0 < _OUTLYING * spread < deviation[place]:
+                near = np.clip(column, middle - _NEAR * spread, middle + _NEAR * spread)
+                mean[place], deviation[place] = (float(each[0]) for each in _moments(near[:, None]))
         # Rounding alone gives a constant column a deviation of about 1e-16 of its size.
-        return np.where(deviation > 1e-12 * np.abs(self.mean), deviation, 1.0)
+        return cls(mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0))
 
     def __call__(self, rows: NDArray[Any]) -> Floats:
         """(n, d) rows, standardised, as float64."""
@@ -260,13 +256,20 @@ class Standardiser:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All of it as arrays."""
-        return {"numbers": self.numbers, "moments": np.stack([self.count, self.mean, self.squares])}
+        return {"moments": np.stack([self.mean, self.deviation])}
 
     @classmethod
     def restored(cls, state: dict[str, Any], width: int) -> Standardiser:
         """The standardiser that `state` gave, of `width` columns."""
-        numbers = schema.array(state, "numbers", np.bool_, (width,))
-        moments = schema.array(state, "moments", np.float64, (3, width))
-        if (moments[[0, 2]] < 0.0).any():
-            raise schema.refused("moments", moments, "counts and squares of at least 0")
-        return cls(numbers, *moments)
+        moments = schema.array(state, "moments", np.float64, (2, width))
+        if not (moments[1] > 0.0).all():
+            raise schema.refused("deviations", moments[1], "numbers above 0")
+        return cls(*moments)
+
+
+def _moments(values: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation (ddof 0) of the values of each column that are there."""
+    present = ~np.isnan(values)
+    count = np.maximum(present.sum(axis=0), 1)
+    mean: Floats = np.where(present, values, 0.0).sum(axis=0) / count
+    return mean, np.sqrt((np.where(present, values - mean, 0.0) ** 2).sum(axis=0) / count)

@@ -60,7 +60,7 @@ class EnsembleModel(HistoryModel):
         super().__init__(settings.rebuild, standardise=settings.standardise)
         self.settings, self._seed = settings, seed
         self._columns: Columns | None = None
-        self._rows = Standardiser.fresh(np.zeros(0, np.bool_))
+        self._rows = Standardiser(np.zeros(0), np.ones(0))
         self._arms: dict[int, _Arm] = {}
         self._level = 0
 
@@ -87,7 +87,7 @@ class EnsembleModel(HistoryModel):
     def _rebuild(self, columns: Columns) -> None:
         """All sums from all rows, numbers and rewards standardised by what is known now."""
         began, history, one_hot = time.perf_counter(), self.history, OneHot(columns)
-        self._rows = Standardiser.fresh(one_hot.numbers).seen(one_hot(history.contexts))
+        self._rows = Standardiser.of(one_hot(history.contexts), one_hot.numbers)
         self.scale = self._scale_of(history)
         z = self.encoded(history.contexts, columns)
         targets = self.scale.standardised(history.rewards)[:, None] + self.noise(0, len(history))

@@ -167,7 +167,7 @@ class _RowScale:
             nothing = np.zeros(len(columns), np.float32)
             return cls(columns, len(contexts), nothing, nothing + 1.0, form)
         one_hot = OneHot(columns)
-        scale = Standardiser.fresh(one_hot.numbers).seen(one_hot(contexts[:, : len(columns)]))
+        scale = Standardiser.of(one_hot(contexts[:, : len(columns)]), one_hot.numbers)
         shift, factor = scale.mean.astype(np.float32), (1.0 / scale.deviation).astype(np.float32)
         return cls(columns, len(contexts), shift, factor)
 

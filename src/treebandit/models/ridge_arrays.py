@@ -22,7 +22,9 @@ BOUND = 10.0
 #: The label of a block without an arm; it sorts behind all others.
 NO_ARM = np.iinfo(np.int64).max
 
-COORDINATE, CATEGORIES, SHIFT, FACTOR, COUNT, MEAN, SQUARES, OTHER = range(8)
+COORDINATE, CATEGORIES, SHIFT, FACTOR, COUNT, MEAN, SQUARES, OTHER, LATER, LATER_MEAN, LATER_SQUARES, ANEW = (
+    range(12)
+)
 LABEL, OWNER, SIZE, CAPACITY, START = range(5)
 SUMS, SOLUTION = range(2)
 RIDGE, STANDARDISE, ORIGIN, REWARDS, REWARD_MEAN, REWARD_SQUARES, VERSION, RENEWED = range(8)
@@ -31,8 +33,9 @@ RIDGE, STANDARDISE, ORIGIN, REWARDS, REWARD_MEAN, REWARD_SQUARES, VERSION, RENEW
 class Arrays(NamedTuple):
     """All that regressions keep: few arrays, since each one costs time to compile and to hand over.
 
-    columns: (8, d) first coordinate and number of categories of each column, 0 for a number; for numbers also shift
-        and factor in use, count, mean and sum of squares so far, and whether they had other values than 0 and 1.
+    columns: (12, d) first coordinate and number of categories of each column, 0 for a number; for numbers also shift
+        and factor in use, count, mean and sum of squares so far, whether they had other values than 0 and 1; count,
+        mean and sum of squares of the later rows; whether these have just replaced those of all rows.
     blocks: (blocks, 5) an arm and the number of its block, arms in rising order; then, of the block of this row:
         coordinates in use, capacity for them, and where it starts in the store. Block 0 is for arms not seen yet.
     places: (blocks, width) where a block has a coordinate; -1 where it does not know it. Intercept and numbers first.

@@ -23,11 +23,14 @@ from treebandit.models.packed import (
     summing,
 )
 from treebandit.models.ridge_arrays import (
+    ANEW,
     BOUND,
     CATEGORIES,
     COORDINATE,
     COUNT,
     FACTOR,
+    LATER,
+    LATER_SQUARES,
     MEAN,
     ORIGIN,
     OTHER,
@@ -57,16 +60,30 @@ from treebandit.models.ridge_arrays import (
 _NO_MORE = np.int64(-1)
 #: A column's moments take outliers as they come until they rest on so many rows.
 _TRUSTED_ROWS = 20
+#: Where the later half of the rows varies so much less, in variance, outliers among the first made the moments.
+_OUTLYING = 8.0**2
 #: A scale is taken up when the rows have grown by an eighth and it differs by so much from the one in use.
 _GROWTH, _MOST_NEW_ROWS, _CHANGE = 1.125, 4096, 0.05
+
+
+@part
+def _add(columns, first, j, value):  # type: ignore[no-untyped-def]
+    """Take a value into the count, mean and sum of squares of a column, which are `first` and the next two."""
+    step = value - columns[first + 1, j]
+    columns[first, j] += 1.0
+    columns[first + 1, j] += step / columns[first, j]
+    columns[first + 2, j] += step * (value - columns[first + 1, j])
 
 
 @part
 def _see(columns, context, seen):  # type: ignore[no-untyped-def]
     """Take a row into the running moments of its numbers; far outliers count as if they were nearer.
 
+    The first rows have nothing to tell outliers by. So the later half of the rows has moments of its own, and where
+    these say that the column varies far less, they take over. Returns whether those of any column did.
     seen: how many rows were learned before.
     """
+    anew = False
     for j in range(columns.shape[1]):
         value, count, mean = np.float64(context[j]), columns[COUNT, j], columns[MEAN, j]
         if columns[CATEGORIES, j] == 0.0 and value == value:
@@ -78,9 +95,18 @@ def _see(columns, context, seen):  # type: ignore[no-untyped-def]
             if count >= _TRUSTED_ROWS and columns[SQUARES, j] > 0.0:
                 reach = BOUND * np.sqrt(columns[SQUARES, j] / count)
                 value = clipped(value, mean - reach, mean + reach)
-            columns[COUNT, j] = count + 1.0
-            columns[MEAN, j] = mean + (value - mean) / (count + 1.0)
-            columns[SQUARES, j] += (value - mean) * (value - columns[MEAN, j])
+            _add(columns, COUNT, j, value)
+            _add(columns, LATER, j, value)
+            if columns[LATER, j] >= _TRUSTED_ROWS and 2.0 * columns[LATER, j] >= columns[COUNT, j]:
+                later = columns[LATER_SQUARES, j] / columns[LATER, j]
+                if later > 0.0 and _OUTLYING * later * columns[COUNT, j] < columns[SQUARES, j]:
+                    for k in range(3):
+                        columns[COUNT + k, j] = columns[LATER + k, j]
+                    columns[ANEW, j] = 1.0
+                    anew = True
+                for k in range(3):
+                    columns[LATER + k, j] = 0.0
+    return anew
 
 
 @part
@@ -134,6 +160,21 @@ def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
             matrix, vector = block_of(blocks, model.store[SUMS], block)
             _carry_over(matrix, vector, blocks[block, SIZE], ratio[:numbers], offset[:numbers])
             stale[block] = 1
+    for j in range(columns.shape[1]):
+        if columns[ANEW, j]:
+            columns[ANEW, j] = 0.0
+            for block in range(1, blocks.shape[0]):
+                _forget(model, block, np.int64(columns[COORDINATE, j]))
+                stale[block] = 1
+
+
+@part
+def _forget(model, block, place):  # type: ignore[no-untyped-def]
+    """Let a number count as missing in all rows so far."""
+    matrix, vector = block_of(model.blocks, model.store[SUMS], block)
+    for i in range(model.blocks[block, SIZE]):
+        matrix[row_start(i) + place if i > place else row_start(place) + i] = 0.0
+    vector[place] = 0.0
 
 
 @part
@@ -192,11 +233,12 @@ def learn(parts, contexts, arms, rewards, version, scratch):  # type: ignore[no-
     for block in range(blocks.shape[0]):
         added[block] = 0
         stale[block] = 0
+    anew = False
     for i in range(n):
-        _see(columns, contexts[i], numbers[REWARDS] + i)
+        anew |= _see(columns, contexts[i], numbers[REWARDS] + i)
         added[block_number(blocks, arms[i])] += 1
     now, before = numbers[REWARDS] + n, numbers[RENEWED]
-    if now >= before * _GROWTH or now >= before + _MOST_NEW_ROWS:
+    if anew or now >= before * _GROWTH or now >= before + _MOST_NEW_ROWS:
         numbers[RENEWED] = numbers[REWARDS] + n
         _renew_scales(model, row, stale)
     for i in range(n):

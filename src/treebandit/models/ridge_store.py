@@ -15,12 +15,15 @@ from treebandit import schema
 from treebandit.core import Columns, Features, Floats, Indices
 from treebandit.errors import InputError, SavedFileError
 from treebandit.models.ridge_arrays import (
+    ANEW,
     CAPACITY,
     CATEGORIES,
     COORDINATE,
     COUNT,
     FACTOR,
     LABEL,
+    LATER,
+    LATER_SQUARES,
     NO_ARM,
     OWNER,
     RENEWED,
@@ -82,7 +85,7 @@ def _column_table(columns: Columns) -> tuple[Floats, int]:
     """
     categories = np.asarray(columns.categories, np.int64)
     numbers = categories == 0
-    table = np.zeros((8, len(categories)))
+    table = np.zeros((ANEW + 1, len(categories)))
     table[CATEGORIES], table[FACTOR] = categories, 1.0
     first = _known_at_once(table)
     table[COORDINATE, numbers] = np.arange(1, first)
@@ -263,7 +266,8 @@ def arrays_of(state: dict[str, Any], settings: Floats) -> tuple[Arrays, Columns,
         "counts are out of range",
     )
     table[SHIFT:] = schema.array(state, "scales", np.float64, (len(table) - SHIFT, len(columns)))
-    _require((table[FACTOR] > 0).all() and (table[[COUNT, SQUARES]] >= 0).all(), "scales are out of range")
+    moments = table[[COUNT, SQUARES, LATER, LATER_SQUARES]]
+    _require((table[FACTOR] > 0).all() and (moments >= 0).all(), "scales are out of range")
     blocks = np.column_stack([np.zeros((len(sizes), 2), np.int64), sizes, sizes, _starts(sizes)])
     arrays = Arrays(table, np.ascontiguousarray(blocks), places.copy(), store.copy(), numbers.copy())
     return with_arms(arrays, labels), columns, labels
