@@ -142,6 +142,7 @@ UNUSABLE = [
     (["run", "navigation-random", "--into", "NEW"], "environment 'pair-01': no road network is given"),
     (["report", "FILE"], "no folder"),
     (["report", "NEW"], "no folder"),
+    (["report", "DONE", "--json", "--markdown"], "give one of them"),
     (["report", "DONE", "--html", ""], "--html is ''"),
     (["report", "DONE", "--html", "DONE"], "--html is '.*', which is a folder"),
     (["report", "DONE", "--html", "FILE/page.html"], "--html is '.*', which cannot be used|is no folder"),

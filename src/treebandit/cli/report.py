@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from treebandit.cli.output import Page, writable_file, writable_folder
+from treebandit.errors import ParameterError
 
 
 def report(
@@ -28,6 +29,8 @@ def report(
 
     The table: mean ± sd of the final regret and CPU seconds a run, with the paper's figures beside.
     """
+    if json and markdown:
+        raise ParameterError("--json and --markdown were both given; give one of them")
     page = None if html is None else writable_file(html, "--html")
     drawn = None if figures is None else writable_folder(figures, "--figures")
     from rich.console import Console

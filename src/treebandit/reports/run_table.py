@@ -85,6 +85,8 @@ def played_runs(file: str | Path) -> frozenset[str]:
 
 
 def _read(file: str | Path) -> pl.DataFrame:
+    if not Path(file).is_file():
+        raise SavedFileError(f"there is no table of runs {file}; `write_run_table` writes one")
     try:
         table = pl.read_csv(file, schema_overrides=dict.fromkeys(_TEXTS, pl.String))
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -81,7 +81,7 @@ class KeyRing:
     def remove(self, name: str) -> None:
         """Make a key useless, on every replica within a second."""
         if all(key.name != name for key in self._keys.values()):
-            raise ParameterError(f"there is no key {name!r}")
+            raise ParameterError(f"there is no key {name!r}; `treebandit keys list` shows those there are")
         self._store.write(lambda connection: connection.rows("DELETE FROM keys WHERE name = ?", (name,)))
         self.refresh()
 
