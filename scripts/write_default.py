@@ -60,7 +60,9 @@ def seed_table(runs: pl.DataFrame, before: pl.DataFrame) -> list[str]:
         for part in (runs.filter(~fresh), runs.filter(fresh))
     )
     old = {problem: regret(before, WHOLE, problem)["final_regret"] for problem in problems}
-    both = pl.concat([runs.filter(fresh), before.with_columns(pl.lit("0.1.0").alias("agent"))], how="diagonal")
+    both = pl.concat(
+        [runs.filter(fresh), before.with_columns(pl.lit("0.1.0").alias("agent"))], how="diagonal"
+    )
     rows = [
         ("", *problems),
         ("---",) * (1 + len(problems)),

@@ -1,16 +1,20 @@
-"""The scripts that make pages from tables of runs, on records that were never played."""
+"""The scripts that make pages from tables of runs, on records never played; and whether pages are what they write."""
 
 import importlib.util
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from reports.invented import make_record, plan_row, spec_of, write_paper_like, write_varied
 
 from treebandit.experiments.records import merge_plan, write_record
-from treebandit.reports import write_run_table
+from treebandit.reports import read_run_table, write_run_table
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
+ROOT = Path(__file__).parents[1]
+SCRIPTS, RESULTS = ROOT / "scripts", ROOT / "docs" / "results"
 
 
 @pytest.fixture
@@ -92,3 +96,40 @@ def test_navigation_comes_from_one_table_of_runs(results):
     assert "| pair-01 | **60." in text
     assert "| navigation-1 | 51.0 ± 1.4 | 50.0 | 52.0 |" in text
     assert (results / "navigation" / "regret-curves.svg").is_file()
+
+
+def test_the_page_of_the_default_agent_is_what_its_script_writes(results):
+    shutil.copytree(RESULTS / "runs", results / "runs", dirs_exist_ok=True)
+    shutil.copyfile(RESULTS / "default.md", results / "default.md")
+    script("write_default", results).main()
+    assert (results / "default.md").read_text("utf-8") == (RESULTS / "default.md").read_text("utf-8")
+
+
+def test_the_page_of_navigation_has_the_tables_of_its_runs():
+    module = script("write_navigation", RESULTS)
+    text = (RESULTS / "navigation" / "tables.md").read_text("utf-8")
+    regret = module.regret_after(read_run_table(RESULTS / "runs" / "navigation.csv"))
+    fresh = read_run_table(RESULTS / "runs" / "default-navigation.csv")
+    for lines in (module.instance_tables(regret), module.pair_table(regret), module.fresh_table(fresh)):
+        assert "\n".join(lines) in text
+
+
+def test_the_picture_of_the_readme_has_the_means_of_the_tables():
+    module = script("write_comparison", RESULTS)
+    drawn = re.findall(r"> (\d+)</text>", (RESULTS / "comparison.svg").read_text("utf-8"))
+    means = [
+        f"{module.regrets(agent)[name][0]:.0f}" for name in module.SETS for agent in reversed(module.SHOWN)
+    ]
+    assert drawn == means
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/paper.md"])
+def test_pages_tell_the_mean_regret_of_the_default_agent(page):
+    runs = read_run_table(RESULTS / "runs" / "default-seeds.csv").runs.filter(pl.col("seed") < 50)
+    mean = {
+        name: f"{runs.filter(pl.col('environment') == name)['final_regret'].mean():.0f}"
+        for name in ("adult", "magic", "mushroom", "shuttle")
+    }
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    told = "its regret is {adult} on Adult, {magic} on Magic, {mushroom} on Mushroom and {shuttle} on Shuttle"
+    assert told.format(**mean) in text
