@@ -111,7 +111,84 @@ def test_arms_of_probability_zero_are_told_as_missing_support(log):
     )
     found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips",))["uniform"]
     assert 0.1 < found.diagnostics.support < 0.9
+    assert found.diagnostics.covered == pytest.approx((found.diagnostics.support + 2) / 3)
     assert any("probability 0 in the log" in text for text in found.diagnostics.warnings())
+
+
+def always(probability, n=2_000, seed=0, **columns):
+    """A log of two arms that always tells the same probability of its choice; the second arm is better."""
+    random = np.random.default_rng(seed)
+    chosen = random.integers(0, 2, n)
+    told = {"probability": [probability] * n, **columns}
+    frame = {
+        "id": [str(i) for i in range(n)],
+        "arms": [["a", "b"]] * n,
+        "chosen": chosen,
+        "reward": chosen + 0.5,
+    }
+    return DecisionLog.from_frame(pl.DataFrame({**frame, **told}))
+
+
+def test_a_log_without_support_gives_no_numbers():
+    """Every decision was certain: what the policy plays in the other half is not in the log."""
+    random = np.random.default_rng(0)
+    chosen = random.integers(0, 2, 2_000)
+    certain = always(1.0, probabilities=[[1.0 - each, float(each)] for each in chosen])
+    found = evaluate(certain, ["uniform", "arm:b", "logging"], estimators=("ips",))
+    assert found["uniform"].diagnostics.covered == 0.5
+    for name in ("uniform", "arm:b"):
+        assert "of what this policy plays had probability 0 in the log" in found[name].refusal
+    assert found["logging"].refusal is None
+    unknown = evaluate(always(1.0), ["uniform"], estimators=("ips",))["uniform"]
+    assert unknown.diagnostics.covered is None
+    assert "the mean weight is 0.50 ± 0.00" in unknown.refusal
+
+
+def test_a_little_missing_support_is_told_and_answered():
+    random = np.random.default_rng(1)
+    rare = random.random(4_000) < 0.1
+    told = [[1.0, 0.0] if each else [0.5, 0.5] for each in rare]
+    chosen = np.where(rare, 0, random.integers(0, 2, 4_000))
+    frame = {
+        "id": [str(i) for i in range(4_000)],
+        "arms": [["a", "b"]] * 4_000,
+        "chosen": chosen,
+        "reward": 1.0,
+    }
+    log = DecisionLog.from_frame(
+        pl.DataFrame({**frame, "probability": np.where(rare, 1.0, 0.5), "probabilities": told})
+    )
+    found = evaluate(log, ["uniform"], estimators=("ips",))["uniform"]
+    assert found.diagnostics.covered == pytest.approx(0.95, abs=0.01)
+    assert found.refusal is None
+    assert "probability 0 in the log" in found.diagnostics.warnings()[0]
+
+
+@pytest.mark.parametrize(("told", "answered"), [(0.9, False), (0.44, False), (0.52, True), (0.5, True)])
+def test_probabilities_that_are_wrong_by_more_than_a_tenth_give_no_numbers(told, answered):
+    found = evaluate(always(told), ["uniform"], estimators=("ips",))["uniform"]
+    assert (found.refusal is None) == answered
+    assert answered or "its probabilities are not true" in found.refusal
+
+
+def test_what_a_policy_cannot_decide_counts_neither_as_support_nor_as_promised(log):
+    arms = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit(["coffee", "tea", "water"]))
+    half = log.frame.with_columns(arms=arms.otherwise(pl.lit(["coffee", "tea", "juice"])))
+    kept = half.filter(pl.col("arms").list.contains("water"))
+    both = (
+        evaluate(DecisionLog.from_frame(each), ["arm:water"], estimators=("ips",)) for each in (half, kept)
+    )
+    whole, part = (each["arm:water"].diagnostics for each in both)
+    assert (whole.promised, whole.support) == (pytest.approx(part.promised), part.support)
+
+
+def test_decisions_without_all_probabilities_are_taken_to_be_like_the_others(log):
+    known = pl.when(pl.int_range(pl.len()) % 2 == 0).then("probabilities")
+    found = evaluate(
+        DecisionLog.from_frame(log.frame.with_columns(probabilities=known)), ["uniform"], estimators=("ips",)
+    )
+    whole = evaluate(log, ["uniform"], estimators=("ips",))["uniform"].diagnostics
+    assert found["uniform"].diagnostics.promised == pytest.approx(whole.promised, rel=0.05)
 
 
 def test_wrong_probabilities_are_seen_in_calibration_and_mean_weight(log):

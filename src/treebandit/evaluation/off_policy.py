@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from treebandit.core import Floats
 from treebandit.errors import LogError, ParameterError, nearest
@@ -76,7 +77,7 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
         source=log.source,
         decisions=summary.decisions,
         used=total,
-        policies=[part.valued(wanted, chosen) for part in collected],
+        policies=[part.valued(wanted, chosen, guessed=guess is not None) for part in collected],
         notes=notes + _unknown_arms(targets, codes),
         log=whole,
         arms=codes.names,
@@ -183,6 +184,7 @@ class _Collected:
 
     pairs: the weights of all chosen rows, of which a decision may have several.
     squares, promised_for: the sum of the squared weights that logged probabilities lead to expect of so many rows.
+    played, missed: the policy's probability of all arms, and of those with a logged one of 0.
     """
 
     name: str
@@ -194,6 +196,8 @@ class _Collected:
     pairs: list[Floats] = field(default_factory=list)
     squares: float = 0.0
     promised_for: int = 0
+    played: float = 0.0
+    missed: float = 0.0
     supported: int = 0
     support_known: int = 0
     left_out: int = 0
@@ -205,8 +209,8 @@ class _Collected:
             return
         probabilities = self.target.probabilities(batch, codes)
         weight = probabilities[batch.chosen] / logged
+        kept = batch.sums(probabilities) > 0
         if len(batch.chosen) == len(batch):
-            kept = batch.sums(probabilities) > 0
             weight = weight[kept]
             self.left_out += len(batch) - len(weight)
             self.weight.append(weight)
@@ -224,7 +228,7 @@ class _Collected:
             self.reward.append(batch.chosen_sums(weight * batch.rewards))
         self.pairs.append(weight)
         if batch.marginals is not None:
-            self._add_expected(batch, probabilities, batch.marginals)
+            self._add_expected(batch, probabilities, batch.marginals, kept)
 
     def _add_logged(self, batch: Batch, predicted: Floats | None) -> None:
         """The logging policy's own value needs no model: w is 1 and the predictions cancel."""
@@ -237,17 +241,23 @@ class _Collected:
             self.chosen.append(predicted[batch.chosen])
             self.value.append(predicted[batch.chosen])
 
-    def _add_expected(self, batch: Batch, probabilities: Floats, marginals: Floats) -> None:
+    def _add_expected(
+        self, batch: Batch, probabilities: Floats, marginals: Floats, kept: NDArray[np.bool_]
+    ) -> None:
         """Take in Σ π² / h, the mean of w² that logged probabilities h lead to expect, and where they are 0."""
-        uncovered = np.logical_or.reduceat((marginals <= 0) & (probabilities > 1e-12), batch.starts)
-        self.support_known += len(batch)
-        self.supported += len(batch) - int(uncovered.sum())
-        with np.errstate(all="ignore"):  # an h of 0, or near the least number there is, promises nothing
-            squares = np.where(marginals > 0, probabilities**2 / marginals, 0.0)
+        known = kept & ~np.isnan(marginals[batch.starts])
+        possible = marginals > 0
+        missed = batch.sums(np.where(possible, 0.0, probabilities))[known]
+        with np.errstate(all="ignore"):  # an h near the least number there is promises nothing
+            squares = batch.sums(np.where(possible, probabilities**2 / marginals, 0.0))[known]
             self.squares += float(squares.sum())
-        self.promised_for += len(batch.chosen)
+        self.support_known += len(missed)
+        self.supported += int((missed <= 1e-9).sum())
+        self.missed += float(missed.sum())
+        self.played += float(batch.sums(probabilities)[known].sum())
+        self.promised_for += int(batch.chosen_per_decision[known].sum())
 
-    def valued(self, wanted: tuple[str, ...], settings: Settings) -> PolicyValue:
+    def valued(self, wanted: tuple[str, ...], settings: Settings, *, guessed: bool) -> PolicyValue:
         """The policy's diagnostics, and its estimates where the diagnostics allow them."""
         sample = Sample(
             np.concatenate(self.reward),
@@ -259,10 +269,11 @@ class _Collected:
         support = self.supported / self.support_known if self.support_known and len(sample) else None
         # Of the decisions whose probabilities are all known; the others are taken to be like them.
         promised = self.promised_for / self.squares * len(weights) if self.squares > 0 else None
+        covered = 1 - self.missed / self.played if self.played > 0 else None
         diagnostics = WeightDiagnostics.of(
-            weights, support=support, left_out=self.left_out, promised=promised
+            weights, support=support, left_out=self.left_out, promised=promised, covered=covered
         )
-        refusal = diagnostics.refusal(settings.least_effective)
+        refusal = diagnostics.refusal(settings.least_effective, guessed=guessed)
         values = PolicyValue(self.name, type(self.target).__name__, diagnostics, sample, refusal=refusal)
         if len(sample) and (refusal is None or settings.anyway):
             for estimator in wanted:
