@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
@@ -54,6 +55,17 @@ def test_appending_adds_decisions_at_the_end(tmp_path, form):
         DecisionLog.from_records(map(record, range(start, start + 4))).append(tmp_path / form)
     ids = DecisionLog.read(tmp_path / form).frame.collect()["id"].to_list()
     assert ids == [f"d{number}" for number in range(12)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_writers_at_the_same_time_are_all_kept(tmp_path, form):
+    def append(number):
+        DecisionLog.from_records([record(number)]).append(tmp_path / form)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(append, range(40)))
+    ids = DecisionLog.read(tmp_path / form).frame.collect()["id"]
+    assert sorted(ids) == sorted(f"d{number}" for number in range(40))
 
 
 def test_a_folder_written_anew_holds_the_new_log_alone(tmp_path):
