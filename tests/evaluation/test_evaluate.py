@@ -277,6 +277,31 @@ def test_differences_of_policies_on_one_log_are_paired(log):
     assert difference.interval.low > 0
 
 
+def test_policies_of_different_decisions_are_not_compared(log):
+    """Half of the decisions offer water, the other half juice: as many, but not the same."""
+    arms = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit(["coffee", "tea", "water"]))
+    halves = log.frame.with_columns(arms=arms.otherwise(pl.lit(["coffee", "tea", "juice"])))
+    found = evaluate(
+        DecisionLog.from_frame(halves), ["arm:water", "arm:juice", "arm:tea"], estimators=("snips",)
+    )
+    with pytest.raises(ParameterError, match="3,000 and 3,000 decisions, of which 0 are the same"):
+        found.difference("arm:water", "arm:juice")
+    with pytest.raises(ParameterError, match="3,000 and 6,000 decisions, of which 3,000 are the same"):
+        found.difference("arm:water", "arm:tea")
+
+
+def test_an_arm_in_sets_is_judged_on_the_decisions_that_offer_it():
+    frame = top_two(4_000, 1).frame
+    arms = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit(["a", "b", "c", "d"]))
+    log = DecisionLog.from_frame(frame.with_columns(arms=arms.otherwise(pl.lit(["a", "b", "c", "e"]))))
+    found = evaluate(log, ["arm:d", "arm:a"], estimators=("ips",))
+    assert found["arm:d"].diagnostics.left_out == 2_000
+    for name, mean in (("arm:d", 0.4), ("arm:a", 0.1)):
+        assert found[name]["ips"].interval.holds(mean)
+        assert found[name].diagnostics.mean_weight == pytest.approx(1, abs=0.05)
+        assert found[name].diagnostics.promised == pytest.approx(found[name].diagnostics.effective, rel=0.1)
+
+
 @pytest.mark.parametrize("interval", ["normal", "bootstrap", "time-uniform"])
 def test_intervals_of_every_kind(log, interval):
     found = evaluate(log, ["uniform"], estimators=("ips", "snips"), interval=interval)["uniform"]

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from treebandit.core import Floats
+from treebandit.core import Floats, Indices
 from treebandit.errors import LogError, ParameterError, nearest
 from treebandit.evaluation import propensities
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch, flat_batches
@@ -189,6 +189,7 @@ class _Collected:
 
     name: str
     target: TargetPolicy
+    numbers: list[Indices] = field(default_factory=list)
     weight: list[Floats] = field(default_factory=list)
     reward: list[Floats] = field(default_factory=list)
     chosen: list[Floats] = field(default_factory=list)
@@ -209,10 +210,12 @@ class _Collected:
             return
         probabilities = self.target.probabilities(batch, codes)
         weight = probabilities[batch.chosen] / logged
-        kept = batch.sums(probabilities) > 0
+        played = batch.sums(probabilities)
+        kept = played > 0
+        self.left_out += len(batch) - int(kept.sum())
+        self.numbers.append(batch.numbers[kept])
         if len(batch.chosen) == len(batch):
             weight = weight[kept]
-            self.left_out += len(batch) - len(weight)
             self.weight.append(weight)
             self.reward.append(batch.reward[kept])
             if predicted is not None:
@@ -224,14 +227,19 @@ class _Collected:
                 "per chosen row"
             )
         else:
-            self.weight.append(np.ones(len(batch)))
-            self.reward.append(batch.chosen_sums(weight * batch.rewards))
+            self.weight.append(np.ones(int(kept.sum())))
+            self.reward.append(batch.chosen_sums(weight * batch.rewards)[kept])
+            # A policy of one arm plays fewer rows than were chosen; a mean weight of 1 is expected of it all the same.
+            share = batch.chosen_per_decision / np.where(kept, played, 1.0)
+            weight = (weight * share[batch.owner])[kept[batch.owner]]
+            probabilities = probabilities * np.repeat(share, batch.offered)
         self.pairs.append(weight)
         if batch.marginals is not None:
             self._add_expected(batch, probabilities, batch.marginals, kept)
 
     def _add_logged(self, batch: Batch, predicted: Floats | None) -> None:
         """The logging policy's own value needs no model: w is 1 and the predictions cancel."""
+        self.numbers.append(batch.numbers)
         self.weight.append(np.ones(len(batch)))
         self.reward.append(batch.reward)
         self.pairs.append(np.ones(len(batch.chosen)))
@@ -274,7 +282,8 @@ class _Collected:
             weights, support=support, left_out=self.left_out, promised=promised, covered=covered
         )
         refusal = diagnostics.refusal(settings.least_effective, guessed=guessed)
-        values = PolicyValue(self.name, type(self.target).__name__, diagnostics, sample, refusal=refusal)
+        kind, numbers = type(self.target).__name__, np.concatenate(self.numbers)
+        values = PolicyValue(self.name, kind, diagnostics, sample, numbers, refusal=refusal)
         if len(sample) and (refusal is None or settings.anyway):
             for estimator in wanted:
                 values.add(estimator, contributions(estimator, sample, settings.tuning), settings)
