@@ -24,6 +24,8 @@ LEAST_COVERED = 0.9
 _EDGES = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0])
 #: Parts of the log, in its order, that drift compares.
 _PARTS = 10
+#: The policy has changed where a part differs by so much, and by what chance brings in at most so many stationary logs.
+_LEAST_DRIFT, _FALSE_DRIFT = 0.1, 0.01
 #: Calibration looks at no more decisions than about twice this number, spread over the log.
 _MOST_CALIBRATED = 100_000
 
@@ -269,13 +271,27 @@ class LogDiagnostics:
         """
         if not self.shares.shape[1] or self.total < 10 * _PARTS:
             return None
-        sizes = self.shares.sum(axis=1, keepdims=True)
-        whole = self.shares.sum(axis=0) / max(self.shares.sum(), 1)
-        parts = self.shares / np.maximum(sizes, 1)
-        distance = 0.5 * np.abs(parts - whole).sum(axis=1)
+        return float(self._distances()[0].max(initial=0.0))
+
+    def _distances(self) -> tuple[Floats, Floats]:
+        """Of the parts that chose anything: that distance, and how many choices they made."""
+        shares = self.shares[self.shares.sum(axis=1) > 0]
+        sizes = shares.sum(axis=1)
+        whole = shares.sum(axis=0) / max(shares.sum(), 1)
+        distance = 0.5 * np.abs(shares / sizes[:, None] - whole).sum(axis=1)
         # What chance alone brings: the mean of |share - truth| for as many draws.
-        noise = 0.5 * (np.sqrt(2 * whole * (1 - whole) / np.pi) / np.sqrt(np.maximum(sizes, 1))).sum(axis=1)
-        return float(np.clip(distance - noise, 0, 1)[sizes[:, 0] > 0].max(initial=0.0))
+        noise = 0.5 * np.sqrt(2 * whole * (1 - whole) / np.pi).sum() / np.sqrt(sizes)
+        return np.clip(distance - noise, 0, 1), sizes
+
+    def _has_drifted(self) -> bool:
+        """Whether a part differs by more than a tenth, and by more than chance explains in one of a hundred logs.
+
+        One of n choices moves the distance by 1 / n at most, so that it exceeds its mean by t with probability at most
+        exp(-2 n t²) (McDiarmid); as many parts are looked at as there are.
+        """
+        distance, sizes = self._distances()
+        chance = np.sqrt(np.log(_PARTS / _FALSE_DRIFT) / (2 * sizes))
+        return bool((distance > np.maximum(_LEAST_DRIFT, chance)).any())
 
     def facts(self) -> list[str]:
         """What was looked at in the log itself, in words."""
@@ -304,7 +320,7 @@ class LogDiagnostics:
                 f"{worst['logged']:.3f} were chosen in {worst['chosen']:.3f} of the cases ({worst['errors']:+.1f} "
                 "standard errors); estimates from them are biased"
             )
-        if self.drift is not None and self.drift > 0.1:
+        if self.drift is not None and self._has_drifted():
             found.append(
                 f"the logging policy changed: in a tenth of the log {100 * self.drift:.0f} % of its choices go to "
                 "other arms than in the whole; estimates stay right where each probability was true when it was logged"

@@ -61,6 +61,7 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
     if missing and not all(isinstance(target, LoggingPolicy) for target in targets.values()):
         notes.insert(0, propensities.warning(missing, total))
         guess = EstimatedPropensities.learned(known, codes, folds=chosen.folds, seed=chosen.seed)
+    guessed = 10 * missing > total  # fewer guesses than that move the mean weight by little
     collected = [_Collected(name, target) for name, target in targets.items()]
     for batch in _batches(known, codes, targets, contexts=model is not None or guess is not None):
         logged = batch.logged
@@ -77,7 +78,7 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
         source=log.source,
         decisions=summary.decisions,
         used=total,
-        policies=[part.valued(wanted, chosen, guessed=guess is not None) for part in collected],
+        policies=[part.valued(wanted, chosen, guessed=guessed) for part in collected],
         notes=notes + _unknown_arms(targets, codes),
         log=whole,
         arms=codes.names,
@@ -115,7 +116,13 @@ def _with_rewards(log: DecisionLog, summary: LogSummary, settings: Settings) -> 
         return log, notes
     if settings.missing_reward is not None:
         notes.append(f"{missing:,} decisions without a reward count as {settings.missing_reward:g}.")
-        filled = log.frame.with_columns(pl.col("reward").fill_null(settings.missing_reward))
+        rows, missing_reward = pl.col("chosen").list.len(), pl.lit(settings.missing_reward, pl.Float64)
+        filled = log.frame.with_columns(
+            reward=pl.col("reward").fill_null(missing_reward),
+            rewards=pl.when(pl.col("reward").is_null())
+            .then((missing_reward / rows).repeat_by(rows))
+            .otherwise("rewards"),
+        )
         return DecisionLog(filled, log.source), notes
     notes.append(
         f"{missing:,} of {summary.decisions:,} decisions have no reward and are left out; where no reward means 0, "
@@ -227,15 +234,27 @@ class _Collected:
                 "per chosen row"
             )
         else:
-            self.weight.append(np.ones(int(kept.sum())))
-            self.reward.append(batch.chosen_sums(weight * batch.rewards)[kept])
+            played = np.where(kept, played, 1.0)
+            self._add_sets(batch, weight, played, kept)
             # A policy of one arm plays fewer rows than were chosen; a mean weight of 1 is expected of it all the same.
-            share = batch.chosen_per_decision / np.where(kept, played, 1.0)
+            share = batch.chosen_per_decision / played
             weight = (weight * share[batch.owner])[kept[batch.owner]]
             probabilities = probabilities * np.repeat(share, batch.offered)
         self.pairs.append(weight)
         if batch.marginals is not None:
             self._add_expected(batch, probabilities, batch.marginals, kept)
+
+    def _add_sets(self, batch: Batch, weight: Floats, played: Floats, kept: NDArray[np.bool_]) -> None:
+        """One weight, with the mean 1, and one reward per decision, whose product is Σ w r over its chosen rows.
+
+        The reward is that of as many rows as the policy plays, if each paid the mean of the chosen rows by their
+        weights: it lies between what so many rows can bring.
+        """
+        total = batch.chosen_sums(weight)
+        by_weight = np.where(total[batch.owner] > 0, weight, 1.0)
+        mean = batch.chosen_sums(by_weight * batch.rewards) / batch.chosen_sums(by_weight)
+        self.weight.append((total / played)[kept])
+        self.reward.append((mean * played)[kept])
 
     def _add_logged(self, batch: Batch, predicted: Floats | None) -> None:
         """The logging policy's own value needs no model: w is 1 and the predictions cancel."""
