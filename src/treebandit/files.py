@@ -62,6 +62,23 @@ def write_whole(path: Path, content: bytes) -> Path:
     return path
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the system's lock of a folder, which ends with its process; where there is none, go without."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _prefix(target: Path) -> str:
     return f".{target.name.encode()[:_LONGEST_PREFIX].decode(errors='ignore')}."
 

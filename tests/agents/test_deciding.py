@@ -151,6 +151,35 @@ def test_an_agent_with_scores_only_is_asked_again_and_again():
     agent.learn(decision, 1.0)
 
 
+@dataclass(eq=False)
+class OwnChance(BaseAgent):
+    """Explores in a share of its decisions, by a generator that the base does not know."""
+
+    share: float = 1.0
+    seed: int | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.generator = np.random.default_rng(self.seed)
+
+    def _scores(self, candidates):
+        explores = self.generator.random() < self.share
+        return self.generator.random(len(candidates)) if explores else np.arange(len(candidates), dtype=float)
+
+    def _prepared(self, chosen, rewards, *, t):
+        return lambda: None
+
+
+@pytest.mark.parametrize("share", [1.0, 0.05])
+def test_chance_of_an_agents_own_generator_is_in_its_probabilities(share):
+    agent = OwnChance(share, seed=0)
+    made = [agent.decide(X[0], arms=["a", "b"], floor=0.0) for _ in range(400)]
+    told = np.mean([each.probabilities for each in made], axis=0)
+    assert told == pytest.approx([share / 2, 1 - share / 2], abs=0.02)
+    frequency = np.mean([each.row == 0 for each in made])
+    assert frequency == pytest.approx(told[0], abs=4 * np.sqrt(told[0] / 400))
+
+
 def test_scores_of_a_subclass_count_more_than_draws_of_its_parent():
     class Stubborn(LinTS):
         def _scores(self, candidates):

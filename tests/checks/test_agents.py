@@ -1,5 +1,6 @@
 """Each contract of agents can fail: classes broken on purpose, each caught by the contract it breaks."""
 
+import json
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -194,6 +195,24 @@ class OwnUnit(Means):
         return super()._scores(candidates) + self.noise * self._random.random(len(candidates))
 
 
+class OwnChance(Means):
+    """Draws from a generator of its own, which it saves and copies as it should."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.own = np.random.default_rng(self.seed)
+
+    def _scores(self, candidates):
+        return super()._scores(candidates) + abs(self.learned[0]) * self.own.random(len(candidates))
+
+    def _state(self):
+        return {**super()._state(), "own": json.dumps(self.own.bit_generator.state)}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.own.bit_generator.state = json.loads(state["own"])
+
+
 class Named(Means):
     """Treats arms with names as one."""
 
@@ -261,6 +280,10 @@ def test_arguments_of_a_check_are_checked(arguments):
         (Restless, "describe an object completely"),
         (Plain, "describe an object completely, but it is not a dataclass"),
         (Named, "names are counted like arms with numbers, but choices differ from round"),
+        (
+            OwnChance,
+            r"those of the decision that follows; draw from self._random alone, but \[.*\] were told",
+        ),
         (OwnUnit, "do not depend on the unit of rewards, but with rewards times 4096"),
         (Forgetful, "goes on exactly as the saved one, but its estimates differ"),
         (ForgetsLater, "goes on exactly as the saved one, but its scores differ"),
@@ -290,6 +313,7 @@ def test_a_contract_can_be_left_out():
         "own_memory",
         "reward_units",
         "arm_names",
+        "probabilities",
     ]
     check_agent(Unseeded, skip=[*random, "interruptions", "threads"])
     with pytest.raises(ParameterError, match="no contract 'speed' to skip; there are scores, "):

@@ -102,38 +102,6 @@ def test_decisions_that_do_not_offer_the_arm_are_left_out(log):
     assert "3,000 decisions are left out" in diagnostics.warnings()[0]
 
 
-def test_arms_of_probability_zero_are_told_as_missing_support(log):
-    frame = log.frame.with_columns(
-        probabilities=pl.when(pl.col("chosen").list.first() == 0)
-        .then(pl.lit([0.9, 0.1, 0.0]))
-        .otherwise(pl.col("probabilities")),
-        probability=pl.when(pl.col("chosen").list.first() == 0).then(0.9).otherwise(pl.col("probability")),
-    )
-    found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips",))["uniform"]
-    assert 0.1 < found.diagnostics.support < 0.9
-    assert any("probability 0 in the log" in text for text in found.diagnostics.warnings())
-
-
-def test_wrong_probabilities_are_seen_in_calibration_and_mean_weight(log):
-    lie = [0.2, 0.2, 0.6]
-    frame = log.frame.with_columns(
-        probabilities=pl.lit(lie),
-        probability=pl.lit(pl.Series([lie])).first().list.get(pl.col("chosen").list.first()),
-    )
-    found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips",))
-    assert any("not calibrated" in text for text in found.warnings())
-    assert any("mean weight is" in text for text in found["uniform"].diagnostics.warnings())
-
-
-def test_a_logging_policy_that_changed_is_told(log):
-    first, second = shop_log(3_000, seed=1), shop_log(3_000, policy="uniform", seed=2)
-    frame = pl.concat([first.frame, second.frame.with_columns(id=pl.col("id") + "-2")])
-    found = evaluate(DecisionLog.from_frame(frame), ["uniform"], estimators=("ips",))
-    assert found.log.drift > 0.1
-    assert any("the logging policy changed" in text for text in found.warnings())
-    assert evaluate(log, ["uniform"], estimators=("ips",)).log.drift < 0.05
-
-
 def test_missing_probabilities_are_estimated_loudly_and_near_the_true_ones(log):
     blind = shop_log(6_000, seed=5, probabilities=False)
     found = evaluate(blind, ["uniform"], estimators=("snips",))
@@ -198,6 +166,60 @@ def test_differences_of_policies_on_one_log_are_paired(log):
     difference = found.difference("logging", "uniform")
     assert difference.value == pytest.approx(shop_value("biased") - shop_value("uniform"), abs=0.04)
     assert difference.interval.low > 0
+
+
+def test_policies_of_different_decisions_are_not_compared(log):
+    """Half of the decisions offer water, the other half juice: as many, but not the same."""
+    arms = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit(["coffee", "tea", "water"]))
+    halves = log.frame.with_columns(arms=arms.otherwise(pl.lit(["coffee", "tea", "juice"])))
+    found = evaluate(
+        DecisionLog.from_frame(halves), ["arm:water", "arm:juice", "arm:tea"], estimators=("snips",)
+    )
+    with pytest.raises(ParameterError, match="3,000 and 3,000 decisions, of which 0 are the same"):
+        found.difference("arm:water", "arm:juice")
+    with pytest.raises(ParameterError, match="3,000 and 6,000 decisions, of which 3,000 are the same"):
+        found.difference("arm:water", "arm:tea")
+
+
+def test_sets_without_rewards_count_as_told():
+    frame = top_two(3_000, 2).frame.with_columns(pl.int_range(pl.len()).alias("n"))
+    waiting = DecisionLog.from_frame(
+        frame.with_columns(
+            pl.when(pl.col("n") % 2 == 0).then(name).alias(name) for name in ("reward", "rewards")
+        )
+    )
+    half = evaluate(waiting, ["uniform", "logging"], estimators=("ips",), missing_reward=0)
+    assert half["uniform"]["ips"].value == pytest.approx(0.25, abs=0.03)
+    more = evaluate(waiting, ["uniform", "logging"], estimators=("ips",), missing_reward=2)
+    assert more["uniform"]["ips"].value == pytest.approx(1.25, abs=0.03)
+    for found in (half, more):
+        assert found["uniform"]["ips"].value == pytest.approx(found["logging"]["ips"].value)
+
+
+def test_time_uniform_intervals_of_sets_take_the_range_of_their_sums():
+    policies = {"best": lambda *_: [0, 0, 1, 1], "arm:d": "arm:d"}
+    settings = {"estimators": ("ips",), "interval": "time-uniform"}
+    found = evaluate(top_two(3_000, 3), policies, reward_range=(0.0, 2.0), **settings)
+    for name, truth in (("best", 0.7), ("arm:d", 0.4)):
+        policy = found[name]
+        assert policy["ips"].interval.holds(truth)
+        assert policy["ips"].interval.high < truth + 0.3
+        assert policy.sample.weight.mean() == pytest.approx(1, abs=0.05)
+        assert (policy.sample.weight * policy.sample.reward).mean() == pytest.approx(policy["ips"].value)
+    with pytest.raises(ParameterError, match="the log holds rewards from 0 to 2"):
+        evaluate(top_two(3_000, 3), policies, reward_range=(0.0, 1.0), **settings)
+
+
+def test_an_arm_in_sets_is_judged_on_the_decisions_that_offer_it():
+    frame = top_two(4_000, 1).frame
+    arms = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit(["a", "b", "c", "d"]))
+    log = DecisionLog.from_frame(frame.with_columns(arms=arms.otherwise(pl.lit(["a", "b", "c", "e"]))))
+    found = evaluate(log, ["arm:d", "arm:a"], estimators=("ips",))
+    assert found["arm:d"].diagnostics.left_out == 2_000
+    for name, mean in (("arm:d", 0.4), ("arm:a", 0.1)):
+        assert found[name]["ips"].interval.holds(mean)
+        assert found[name].diagnostics.mean_weight == pytest.approx(1, abs=0.05)
+        assert found[name].diagnostics.promised == pytest.approx(found[name].diagnostics.effective, rel=0.1)
 
 
 @pytest.mark.parametrize("interval", ["normal", "bootstrap", "time-uniform"])
@@ -295,30 +317,6 @@ def test_contexts_of_every_shape_reach_the_reward_model():
     assert np.isfinite(found["uniform"]["dr"].value)
     with pytest.raises(LogError, match="does not name its arms"):
         evaluate(DecisionLog.from_records(records), ["arm:tea"], estimators=("ips",))
-
-
-def test_decisions_of_great_weight_that_are_still_to_come_are_missed():
-    """Water was never shown: what was found looks even, and the logged probabilities tell that it is not all."""
-    lucky = shop_log(130, seed=0).frame.filter(pl.col("chosen").list.first() != 2)
-    half = {"half water": lambda context, *_: [0.5, 0, 0.5] if context["hour"] < 12 else [0, 0.5, 0.5]}
-    found = evaluate(DecisionLog.from_frame(lucky), half, estimators=("ips",))["half water"]
-    assert found.diagnostics.effective > 30 > found.diagnostics.promised
-    assert "decisions of great weight are still to come" in found.refusal
-    # Where only the chosen arm's probability was logged, the mean weight alone can tell.
-    blind = DecisionLog.from_frame(lucky.with_columns(probabilities=None))
-    unknown = evaluate(blind, half, estimators=("ips",))["half water"].diagnostics
-    assert unknown.promised is None
-    assert any("mean weight" in text for text in unknown.warnings())
-    mostly = {"mostly water": lambda context, *_: [0.3, 0, 0.7] if context["hour"] < 12 else [0, 0.3, 0.7]}
-    assert "the mean weight is 0.3" in evaluate(blind, mostly, estimators=("ips",))["mostly water"].refusal
-
-
-def test_the_promised_sample_size_is_the_one_found_in_the_long_run(log):
-    found = evaluate(log, {"uniform": "uniform", "by age": by_age}, estimators=("ips",))
-    for policy in found.policies:
-        assert policy.diagnostics.promised == pytest.approx(policy.diagnostics.effective, rel=0.1)
-    modelled = evaluate(log, ["uniform"], estimators=("dr",), reward_model=QUICK)["uniform"].diagnostics
-    assert modelled.promised == pytest.approx(found["uniform"].diagnostics.promised)
 
 
 def test_arms_that_no_decision_offers_are_named(log):

@@ -75,6 +75,12 @@ def test_paths_that_cannot_be(path, tmp_path, monkeypatch):
             shop_log(3).write(path)
 
 
+def test_a_folder_that_does_not_exist_is_told(tmp_path):
+    for use in (DecisionLog.write, DecisionLog.append):
+        with pytest.raises(TreebanditError, match="give a path in a folder that exists"):
+            use(shop_log(3), tmp_path / "none" / "log.parquet")
+
+
 def records(n=40, **changes):
     """A right log but for its tenth row."""
     for number in range(n):

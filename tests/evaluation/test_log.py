@@ -2,12 +2,13 @@
 
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
 
 from treebandit.errors import LogError
-from treebandit.evaluation import DecisionLog
+from treebandit.evaluation import DecisionLog, from_columns
 from treebandit.evaluation.columns import SCHEMA
 from treebandit.evaluation.validation import LogSummary
 
@@ -54,6 +55,17 @@ def test_appending_adds_decisions_at_the_end(tmp_path, form):
         DecisionLog.from_records(map(record, range(start, start + 4))).append(tmp_path / form)
     ids = DecisionLog.read(tmp_path / form).frame.collect()["id"].to_list()
     assert ids == [f"d{number}" for number in range(12)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_writers_at_the_same_time_are_all_kept(tmp_path, form):
+    def append(number):
+        DecisionLog.from_records([record(number)]).append(tmp_path / form)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(append, range(40)))
+    ids = DecisionLog.read(tmp_path / form).frame.collect()["id"]
+    assert sorted(ids) == sorted(f"d{number}" for number in range(40))
 
 
 def test_a_folder_written_anew_holds_the_new_log_alone(tmp_path):
@@ -103,6 +115,29 @@ def test_rewards_of_a_set_are_one_per_chosen_row_and_reward_is_their_sum():
     assert log.frame.collect().select("reward", "rewards").row(0) == (1.5, [1.0, 0.5])
 
 
+def test_rewards_alone_are_a_reward():
+    decision = record(
+        0, chosen=[2, 0], probabilities=[0.9, 0.3, 0.8], probability=0.2, reward=None, rewards=[1, 0.5]
+    )
+    log = DecisionLog.from_records([decision])
+    assert log.check().rewarded == 1
+    assert next(log.records())["reward"] == 1.5
+
+
+@pytest.mark.parametrize("numbers", [[1_760_000_000], [1.76e9], [True]])
+@pytest.mark.parametrize("column", ["time", "reward_time"])
+def test_numbers_are_no_times(numbers, column):
+    """They may be seconds, or thousandths or millionths of them."""
+    frame = pl.DataFrame({"id": ["1"], "arms": [["a"]], "chosen": [0], "probability": [1.0], column: numbers})
+    with pytest.raises(
+        LogError, match=f"in the column {column}; give Datetime.*pl.from_epoch makes times of numbers"
+    ):
+        DecisionLog.from_frame(frame)
+    if column == "time":
+        with pytest.raises(LogError, match="pl.from_epoch makes times of numbers"):
+            from_columns({"arm": ["a"], "r": [1.0], "t": numbers}, arm="arm", reward="r", time="t")
+
+
 def test_frames_of_other_types_are_brought_to_the_schema():
     frame = pl.DataFrame(
         {
@@ -126,6 +161,7 @@ def test_frames_of_other_types_are_brought_to_the_schema():
 
 
 IMPOSSIBLE = {
+    "with a reward that is not the sum of rewards": {"reward": 5.0, "rewards": [1.0]},
     "without a chosen row": {"chosen": []},
     "without arms and without arm_contexts": {"arms": None, "arm_contexts": None, "probabilities": None},
     "of different length": {"arms": ["a", "b"]},

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from treebandit.agents.base import BaseAgent
 from treebandit.checks import safety
 from treebandit.checks.contracts import check_description, differing, run, same
 from treebandit.checks.play import ARMS, FEATURES, AgentSubject, estimated
@@ -27,7 +28,7 @@ def check_agent(
     rounds: how many rounds of three arms to play before looking; enough for the agent to have a model.
     skip: names of contracts that are not promised: 'scores', 'score_learns_nothing', 'seed', 'description',
         'saving', 'bad_input', 'late_rewards', 'changing_candidates', 'real_rewards', 'reward_units',
-        'missing_values', 'arm_names', 'own_memory', 'interruptions', 'threads'.
+        'missing_values', 'arm_names', 'probabilities', 'own_memory', 'interruptions', 'threads'.
     """
     run(_CONTRACTS, AgentSubject.of(agent, method="score", size=rounds), skip)
 
@@ -127,6 +128,20 @@ def _check_arm_names(examined: AgentSubject) -> None:
     examined.require(not differs, contract, f"choices differ from round {differs} on")
 
 
+def _check_probabilities(examined: AgentSubject) -> None:
+    """`probabilities` tells those of the next decision; it cannot where chance is not the agent's own stream."""
+    contract = "probabilities are those of the decision that follows; draw from self._random alone"
+    for agent in examined.experienced():
+        if not isinstance(agent, BaseAgent):
+            return
+        problem = examined.problem(19)
+        for _ in range(3):
+            candidates = problem.candidates()
+            told = agent.probabilities(candidates, draws=20, floor=0.0)
+            decided = agent.decide(candidates, draws=20, floor=0.0).probabilities
+            examined.require(same(told, decided), contract, f"{told} were told and then {decided}")
+
+
 def _check_missing_values(examined: AgentSubject) -> None:
     """NaN is a missing number, and a column may hold integer codes of categories."""
     agent, problem, random = examined.make(), examined.problem(12), np.random.default_rng(0)
@@ -154,6 +169,7 @@ _CONTRACTS: dict[str, Callable[[AgentSubject], None]] = {
     "reward_units": _check_reward_units,
     "missing_values": _check_missing_values,
     "arm_names": _check_arm_names,
+    "probabilities": _check_probabilities,
     "own_memory": safety.check_own_memory,
     "interruptions": safety.check_interruptions,
     "threads": safety.check_threads,

@@ -61,11 +61,19 @@ def conform(frame: pl.LazyFrame, source: str) -> pl.LazyFrame:
         )
     for name in given.keys() & SCHEMA.keys():
         if not _can_be(name, given[name]):
-            raise LogError(f"{source} has {given[name]} in the column {name}; give {SCHEMA[name]}")
-    return frame.select(
+            # Whole numbers may count seconds, or thousandths or millionths of them.
+            unit = " or text in ISO 8601, such as 2026-01-01T12:00:00Z; pl.from_epoch makes times of numbers"
+            raise LogError(
+                f"{source} has {given[name]} in the column {name}; give {SCHEMA[name]}"
+                + (unit if SCHEMA[name] == TIME else "")
+            )
+    columns = frame.select(
         _cast(name, given[name], kind) if name in given else pl.lit(None, kind).alias(name)
         for name, kind in SCHEMA.items()
     )
+    if "rewards" not in given:
+        return columns
+    return columns.with_columns(reward=pl.coalesce("reward", pl.col("rewards").list.sum()))
 
 
 def _can_be(name: str, given: pl.DataType) -> bool:
@@ -75,6 +83,8 @@ def _can_be(name: str, given: pl.DataType) -> bool:
         return name == "context"
     if isinstance(wanted, pl.List):
         return isinstance(given, pl.List | pl.Array | pl.Null) or (name == "chosen" and given.is_integer())
+    if wanted == TIME:
+        return isinstance(given, pl.Datetime | pl.Date | pl.String | pl.Null)
     return not isinstance(given, pl.List | pl.Array)
 
 

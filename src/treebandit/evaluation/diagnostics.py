@@ -15,10 +15,17 @@ LEAST_EFFECTIVE = 30.0
 #: The mean weight is 1 but for chance; outside of these limits the log misses most of what the policy plays, or one
 #: decision is most of it. With an effective sample size of 30 chance alone goes there once in some hundred logs.
 MEAN_WEIGHT_LIMITS = (0.5, 2.0)
+#: Inside of them a mean weight is refused that differs from 1 by more than chance explains, so many standard errors,
+#: and by more than this share. Both: in a long log a harmless difference is many standard errors.
+_MOST_ERRORS, _MOST_OFF = 4.0, 0.1
+#: At least this share of what the policy plays must have had a probability above 0 in the log.
+LEAST_COVERED = 0.9
 #: Bins of equal probability for calibration.
 _EDGES = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0])
 #: Parts of the log, in its order, that drift compares.
 _PARTS = 10
+#: The policy has changed where a part differs by so much, and by what chance brings in at most so many stationary logs.
+_LEAST_DRIFT, _FALSE_DRIFT = 0.1, 0.01
 #: Calibration looks at no more decisions than about twice this number, spread over the log.
 _MOST_CALIBRATED = 100_000
 
@@ -47,6 +54,8 @@ class WeightDiagnostics:
     promised: the effective sample size that the logged probabilities of all arms lead to expect; None where they are
         not known. The one found is too large while decisions of great weight are still to come.
     left_out: decisions that the policy cannot make.
+    covered: share of the policy's own probability that lies on arms with a logged probability above 0; None where
+        these are not known. What the policy would earn with the rest is not in the log.
 
     >>> import numpy as np
     >>> from treebandit.evaluation import WeightDiagnostics
@@ -63,26 +72,34 @@ class WeightDiagnostics:
     support: float | None
     left_out: int = 0
     promised: float | None = None
+    covered: float | None = None
 
     @classmethod
     def of(
-        cls, weight: Floats, *, support: float | None = None, left_out: int = 0, promised: float | None = None
+        cls,
+        weight: Floats,
+        *,
+        support: float | None = None,
+        left_out: int = 0,
+        promised: float | None = None,
+        covered: float | None = None,
     ) -> WeightDiagnostics:
         """The diagnostics of (n,) weights."""
         n = len(weight)
         if n == 0:
-            return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out, promised)
+            return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out, promised, covered)
         scale = float(weight.max()) or 1.0
         error = float((weight / scale).std(ddof=1) / np.sqrt(n) * scale) if n > 1 else np.nan
         sizes = effective_sample_size(weight), float(weight.max()), float(weight.mean())
-        return cls(n, *sizes, error, float((weight > 0).mean()), support, left_out, promised)
+        return cls(n, *sizes, error, float((weight > 0).mean()), support, left_out, promised, covered)
 
-    def refusal(self, least: float = LEAST_EFFECTIVE) -> str | None:
-        """Why there is not enough evidence, and what log would give it; None where there is enough."""
+    def refusal(self, least: float = LEAST_EFFECTIVE, *, guessed: bool = False) -> str | None:
+        """Why there is not enough evidence, and what log would give it; None where there is enough.
+
+        guessed: probabilities were estimated, so that a mean weight inside of MEAN_WEIGHT_LIMITS is good enough.
+        """
         if least == 0:
             return None
-        if self.effective >= least:
-            return self._unseen(least)
         if self.decisions == 0:
             return "not enough evidence: no decision of the log can be used for this policy"
         if self.matched == 0:
@@ -90,6 +107,14 @@ class WeightDiagnostics:
                 "not enough evidence: the log never chose what this policy would; log decisions that give every arm a "
                 "probability (a floor)"
             )
+        if self.covered is not None and self.covered < LEAST_COVERED:
+            return (
+                f"not enough evidence: {100 * (1 - self.covered):.0f} % of what this policy plays had probability 0 in "
+                f"the log ({100 * (1 - LEAST_COVERED):.0f} % are allowed), and what it would earn there is not known, "
+                "however long the log. Needed: a log that gives each arm of this policy a probability (a floor)"
+            )
+        if self.effective >= least:
+            return self._unseen(least, guessed=guessed)
         factor = least / max(self.effective, 1e-9)
         bound = self.decisions / least
         return (
@@ -101,7 +126,7 @@ class WeightDiagnostics:
             f"p / {bound:,.0f}"
         )
 
-    def _unseen(self, least: float) -> str | None:
+    def _unseen(self, least: float, *, guessed: bool) -> str | None:
         """Why the decisions found, though enough of them, are not those that count; None where they are."""
         if self.promised is not None and self.promised < least:
             return (
@@ -112,12 +137,18 @@ class WeightDiagnostics:
                 "probabilities of what this policy plays"
             )
         low, high = MEAN_WEIGHT_LIMITS
-        if low <= self.mean_weight <= high:
+        if low < self.mean_weight < high and (guessed or not self._off_by_more_than(_MOST_OFF)):
             return None
         return (
-            f"not enough evidence: the mean weight is {self.mean_weight:.2f} and should be 1, so the log holds too "
-            "little of what this policy plays, or its probabilities are not true. Needed: a log that gives each arm of "
-            "this policy a probability (a floor), with true probabilities"
+            f"not enough evidence: the mean weight is {self.mean_weight:.2f} ± {self.mean_weight_error:.2f} and should "
+            "be 1, so the log holds too little of what this policy plays, or its probabilities are not true. Needed: a "
+            "log that gives each arm of this policy a probability (a floor), with true probabilities"
+        )
+
+    def _off_by_more_than(self, share: float) -> bool:
+        """Whether the mean weight differs from 1 by more than this and more than chance explains."""
+        return self.decisions > 1 and abs(self.mean_weight - 1) > max(
+            share, _MOST_ERRORS * self.mean_weight_error
         )
 
     def warnings(self) -> list[str]:
@@ -128,8 +159,7 @@ class WeightDiagnostics:
                 f"in {100 * (1 - self.support):.1f} % of the decisions the policy may play an arm that had probability "
                 "0 in the log: what it would earn there is not in the estimate"
             )
-        off = abs(self.mean_weight - 1)
-        if self.decisions > 1 and off > 4 * self.mean_weight_error + 1e-9:
+        if self._off_by_more_than(1e-9):
             found.append(
                 f"the mean weight is {self.mean_weight:.3f} ± {self.mean_weight_error:.3f}, and should be 1: logged "
                 "probabilities are not true, or arms of the policy were never logged"
@@ -241,13 +271,27 @@ class LogDiagnostics:
         """
         if not self.shares.shape[1] or self.total < 10 * _PARTS:
             return None
-        sizes = self.shares.sum(axis=1, keepdims=True)
-        whole = self.shares.sum(axis=0) / max(self.shares.sum(), 1)
-        parts = self.shares / np.maximum(sizes, 1)
-        distance = 0.5 * np.abs(parts - whole).sum(axis=1)
+        return float(self._distances()[0].max(initial=0.0))
+
+    def _distances(self) -> tuple[Floats, Floats]:
+        """Of the parts that chose anything: that distance, and how many choices they made."""
+        shares = self.shares[self.shares.sum(axis=1) > 0]
+        sizes = shares.sum(axis=1)
+        whole = shares.sum(axis=0) / max(shares.sum(), 1)
+        distance = 0.5 * np.abs(shares / sizes[:, None] - whole).sum(axis=1)
         # What chance alone brings: the mean of |share - truth| for as many draws.
-        noise = 0.5 * (np.sqrt(2 * whole * (1 - whole) / np.pi) / np.sqrt(np.maximum(sizes, 1))).sum(axis=1)
-        return float(np.clip(distance - noise, 0, 1)[sizes[:, 0] > 0].max(initial=0.0))
+        noise = 0.5 * np.sqrt(2 * whole * (1 - whole) / np.pi).sum() / np.sqrt(sizes)
+        return np.clip(distance - noise, 0, 1), sizes
+
+    def _has_drifted(self) -> bool:
+        """Whether a part differs by more than a tenth, and by more than chance explains in one of a hundred logs.
+
+        One of n choices moves the distance by 1 / n at most, so that it exceeds its mean by t with probability at most
+        exp(-2 n t²) (McDiarmid); as many parts are looked at as there are.
+        """
+        distance, sizes = self._distances()
+        chance = np.sqrt(np.log(_PARTS / _FALSE_DRIFT) / (2 * sizes))
+        return bool((distance > np.maximum(_LEAST_DRIFT, chance)).any())
 
     def facts(self) -> list[str]:
         """What was looked at in the log itself, in words."""
@@ -276,7 +320,7 @@ class LogDiagnostics:
                 f"{worst['logged']:.3f} were chosen in {worst['chosen']:.3f} of the cases ({worst['errors']:+.1f} "
                 "standard errors); estimates from them are biased"
             )
-        if self.drift is not None and self.drift > 0.1:
+        if self.drift is not None and self._has_drifted():
             found.append(
                 f"the logging policy changed: in a tenth of the log {100 * self.drift:.0f} % of its choices go to "
                 "other arms than in the whole; estimates stay right where each probability was true when it was logged"

@@ -195,8 +195,8 @@ class DecisionLog:
 
 
 def _check_rewards(late: pl.DataFrame, source: str) -> None:
-    total = pl.coalesce("reward", pl.col("rewards").list.sum())
-    wrong = late.filter(pl.col("id").is_null() | total.is_null() | ~total.is_finite())
+    reward = pl.col("reward")
+    wrong = late.filter(pl.col("id").is_null() | reward.is_null() | ~reward.is_finite())
     if wrong.height:
         raise LogError(
             f"{source}: {wrong.height:,} rows without chosen are no late rewards (the first: id {wrong['id'][0]!r}, "
@@ -209,11 +209,10 @@ def _joined(decisions: pl.LazyFrame, rewards: pl.LazyFrame) -> pl.LazyFrame:
     found = rewards.select("id", *(pl.col(name).alias(f"{name}:late") for name in _REWARD_COLUMNS), late=True)
     older = pl.col("reward_time:late") < pl.col("reward_time")
     use = pl.col("late").fill_null(False) & ~(older.fill_null(False) & pl.col("reward").is_not_null())
-    total = pl.coalesce("reward:late", pl.col("rewards:late").list.sum())
     return (
         decisions.join(found, on="id", how="left", maintain_order="left")
         .with_columns(
-            reward=pl.when(use).then(total).otherwise("reward"),
+            reward=pl.when(use).then("reward:late").otherwise("reward"),
             rewards=pl.when(use).then("rewards:late").otherwise("rewards"),
             reward_time=pl.when(use).then("reward_time:late").otherwise("reward_time"),
         )

@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import polars as pl
 
 from treebandit.errors import LogError, TreebanditError
 from treebandit.evaluation.columns import SCHEMA, TEXT_SCHEMA, conform, from_json
-from treebandit.files import replacing
+from treebandit.files import locked, replacing
 
 _NDJSON = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 _PARQUET = (".parquet", ".pq")
@@ -43,8 +43,7 @@ def scan_files(path: str | os.PathLike[str]) -> pl.LazyFrame:
 def write_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
     """Write a log whole: the file, or the folder's only part, takes the place of what was there."""
     place = Path(path)
-    form = _form(place)
-    if place.is_dir() or form is None:
+    if place.is_dir() or _form(place) is None:
         if place.exists() and not place.is_dir():
             raise LogError(f"{place} has no form of a decision log; give {_FORMS}")
         old = [each for each in place.iterdir() if _form(each)] if place.exists() else []
@@ -52,34 +51,52 @@ def write_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
         for part in old:
             part.unlink()
         return
-    if form == "parquet":
+    with _locked(place):
+        _write_file(frame, place)
+
+
+def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
+    """Add rows to a log: a part to a folder, lines to NDJSON; a Parquet file is written anew, a batch at a time.
+
+    Whoever else appends to the same file waits, so that no row is lost.
+    """
+    place = Path(path)
+    form = _form(place)
+    if place.is_dir() or (form is None and not place.exists()):
+        add_part(frame, place)
+        return
+    if form is None:
+        raise LogError(f"{place} has no form of a decision log; give {_FORMS}")
+    with _locked(place):
+        if not place.exists():
+            _write_file(frame, place)
+        elif form == "parquet":
+            _write_parquet(pl.concat([scan_files(place), frame]), place)
+        elif place.suffix == ".gz":
+            with gzip.open(place, "ab") as packed:
+                _write_lines(frame, packed)
+        else:
+            with open(place, "ab") as file:
+                if file.tell() and _last_byte(place) != b"\n":
+                    file.write(
+                        b"\n"
+                    )  # a writer that was cut short left half a line: it must not swallow ours
+                _write_lines(frame, file)
+
+
+def _locked(place: Path) -> AbstractContextManager[None]:
+    """Only one writer at a time to the files of a folder; the folder, since a file that is replaced loses its lock."""
+    folder = Path(os.path.realpath(place)).parent
+    return locked(folder) if folder.is_dir() else nullcontext()  # `replacing` tells that there is none
+
+
+def _write_file(frame: pl.LazyFrame, place: Path) -> None:
+    if _form(place) == "parquet":
         _write_parquet(frame, place)
         return
     packed = place.suffix == ".gz"
     with replacing(place) as file, gzip.open(file, "wb") if packed else nullcontext(file) as lines:
         _write_lines(frame, lines)
-
-
-def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
-    """Add rows to a log: a part to a folder, lines to NDJSON; a Parquet file is written anew, a batch at a time."""
-    place = Path(path)
-    form = _form(place)
-    if place.is_dir() or (form is None and not place.exists()):
-        add_part(frame, place)
-    elif not place.exists():
-        write_files(frame, place)
-    elif form == "parquet":
-        _write_parquet(pl.concat([scan_files(place), frame]), place)
-    elif place.suffix == ".gz":
-        with gzip.open(place, "ab") as packed:
-            _write_lines(frame, packed)
-    elif form == "ndjson":
-        with open(place, "ab") as file:
-            if file.tell() and _last_byte(place) != b"\n":
-                file.write(b"\n")  # a writer that was cut short left half a line: it must not swallow ours
-            _write_lines(frame, file)
-    else:
-        raise LogError(f"{place} has no form of a decision log; give {_FORMS}")
 
 
 def add_part(frame: pl.LazyFrame, folder: Path) -> Path:

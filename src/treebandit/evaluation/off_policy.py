@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from treebandit.core import Floats
+from treebandit.core import Floats, Indices
 from treebandit.errors import LogError, ParameterError, nearest
 from treebandit.evaluation import propensities
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch, flat_batches
@@ -60,6 +61,7 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
     if missing and not all(isinstance(target, LoggingPolicy) for target in targets.values()):
         notes.insert(0, propensities.warning(missing, total))
         guess = EstimatedPropensities.learned(known, codes, folds=chosen.folds, seed=chosen.seed)
+    guessed = 10 * missing > total  # fewer guesses than that move the mean weight by little
     collected = [_Collected(name, target) for name, target in targets.items()]
     for batch in _batches(known, codes, targets, contexts=model is not None or guess is not None):
         logged = batch.logged
@@ -76,7 +78,7 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
         source=log.source,
         decisions=summary.decisions,
         used=total,
-        policies=[part.valued(wanted, chosen) for part in collected],
+        policies=[part.valued(wanted, chosen, guessed=guessed) for part in collected],
         notes=notes + _unknown_arms(targets, codes),
         log=whole,
         arms=codes.names,
@@ -114,7 +116,13 @@ def _with_rewards(log: DecisionLog, summary: LogSummary, settings: Settings) -> 
         return log, notes
     if settings.missing_reward is not None:
         notes.append(f"{missing:,} decisions without a reward count as {settings.missing_reward:g}.")
-        filled = log.frame.with_columns(pl.col("reward").fill_null(settings.missing_reward))
+        rows, missing_reward = pl.col("chosen").list.len(), pl.lit(settings.missing_reward, pl.Float64)
+        filled = log.frame.with_columns(
+            reward=pl.col("reward").fill_null(missing_reward),
+            rewards=pl.when(pl.col("reward").is_null())
+            .then((missing_reward / rows).repeat_by(rows))
+            .otherwise("rewards"),
+        )
         return DecisionLog(filled, log.source), notes
     notes.append(
         f"{missing:,} of {summary.decisions:,} decisions have no reward and are left out; where no reward means 0, "
@@ -183,10 +191,12 @@ class _Collected:
 
     pairs: the weights of all chosen rows, of which a decision may have several.
     squares, promised_for: the sum of the squared weights that logged probabilities lead to expect of so many rows.
+    played, missed: the policy's probability of all arms, and of those with a logged one of 0.
     """
 
     name: str
     target: TargetPolicy
+    numbers: list[Indices] = field(default_factory=list)
     weight: list[Floats] = field(default_factory=list)
     reward: list[Floats] = field(default_factory=list)
     chosen: list[Floats] = field(default_factory=list)
@@ -194,6 +204,8 @@ class _Collected:
     pairs: list[Floats] = field(default_factory=list)
     squares: float = 0.0
     promised_for: int = 0
+    played: float = 0.0
+    missed: float = 0.0
     supported: int = 0
     support_known: int = 0
     left_out: int = 0
@@ -205,10 +217,12 @@ class _Collected:
             return
         probabilities = self.target.probabilities(batch, codes)
         weight = probabilities[batch.chosen] / logged
+        played = batch.sums(probabilities)
+        kept = played > 0
+        self.left_out += len(batch) - int(kept.sum())
+        self.numbers.append(batch.numbers[kept])
         if len(batch.chosen) == len(batch):
-            kept = batch.sums(probabilities) > 0
             weight = weight[kept]
-            self.left_out += len(batch) - len(weight)
             self.weight.append(weight)
             self.reward.append(batch.reward[kept])
             if predicted is not None:
@@ -220,14 +234,31 @@ class _Collected:
                 "per chosen row"
             )
         else:
-            self.weight.append(np.ones(len(batch)))
-            self.reward.append(batch.chosen_sums(weight * batch.rewards))
+            played = np.where(kept, played, 1.0)
+            self._add_sets(batch, weight, played, kept)
+            # A policy of one arm plays fewer rows than were chosen; a mean weight of 1 is expected of it all the same.
+            share = batch.chosen_per_decision / played
+            weight = (weight * share[batch.owner])[kept[batch.owner]]
+            probabilities = probabilities * np.repeat(share, batch.offered)
         self.pairs.append(weight)
         if batch.marginals is not None:
-            self._add_expected(batch, probabilities, batch.marginals)
+            self._add_expected(batch, probabilities, batch.marginals, kept)
+
+    def _add_sets(self, batch: Batch, weight: Floats, played: Floats, kept: NDArray[np.bool_]) -> None:
+        """One weight, with the mean 1, and one reward per decision, whose product is Σ w r over its chosen rows.
+
+        The reward is that of as many rows as the policy plays, if each paid the mean of the chosen rows by their
+        weights: it lies between what so many rows can bring.
+        """
+        total = batch.chosen_sums(weight)
+        by_weight = np.where(total[batch.owner] > 0, weight, 1.0)
+        mean = batch.chosen_sums(by_weight * batch.rewards) / batch.chosen_sums(by_weight)
+        self.weight.append((total / played)[kept])
+        self.reward.append((mean * played)[kept])
 
     def _add_logged(self, batch: Batch, predicted: Floats | None) -> None:
         """The logging policy's own value needs no model: w is 1 and the predictions cancel."""
+        self.numbers.append(batch.numbers)
         self.weight.append(np.ones(len(batch)))
         self.reward.append(batch.reward)
         self.pairs.append(np.ones(len(batch.chosen)))
@@ -237,17 +268,23 @@ class _Collected:
             self.chosen.append(predicted[batch.chosen])
             self.value.append(predicted[batch.chosen])
 
-    def _add_expected(self, batch: Batch, probabilities: Floats, marginals: Floats) -> None:
+    def _add_expected(
+        self, batch: Batch, probabilities: Floats, marginals: Floats, kept: NDArray[np.bool_]
+    ) -> None:
         """Take in Σ π² / h, the mean of w² that logged probabilities h lead to expect, and where they are 0."""
-        uncovered = np.logical_or.reduceat((marginals <= 0) & (probabilities > 1e-12), batch.starts)
-        self.support_known += len(batch)
-        self.supported += len(batch) - int(uncovered.sum())
-        with np.errstate(all="ignore"):  # an h of 0, or near the least number there is, promises nothing
-            squares = np.where(marginals > 0, probabilities**2 / marginals, 0.0)
+        known = kept & ~np.isnan(marginals[batch.starts])
+        possible = marginals > 0
+        missed = batch.sums(np.where(possible, 0.0, probabilities))[known]
+        with np.errstate(all="ignore"):  # an h near the least number there is promises nothing
+            squares = batch.sums(np.where(possible, probabilities**2 / marginals, 0.0))[known]
             self.squares += float(squares.sum())
-        self.promised_for += len(batch.chosen)
+        self.support_known += len(missed)
+        self.supported += int((missed <= 1e-9).sum())
+        self.missed += float(missed.sum())
+        self.played += float(batch.sums(probabilities)[known].sum())
+        self.promised_for += int(batch.chosen_per_decision[known].sum())
 
-    def valued(self, wanted: tuple[str, ...], settings: Settings) -> PolicyValue:
+    def valued(self, wanted: tuple[str, ...], settings: Settings, *, guessed: bool) -> PolicyValue:
         """The policy's diagnostics, and its estimates where the diagnostics allow them."""
         sample = Sample(
             np.concatenate(self.reward),
@@ -259,11 +296,13 @@ class _Collected:
         support = self.supported / self.support_known if self.support_known and len(sample) else None
         # Of the decisions whose probabilities are all known; the others are taken to be like them.
         promised = self.promised_for / self.squares * len(weights) if self.squares > 0 else None
+        covered = 1 - self.missed / self.played if self.played > 0 else None
         diagnostics = WeightDiagnostics.of(
-            weights, support=support, left_out=self.left_out, promised=promised
+            weights, support=support, left_out=self.left_out, promised=promised, covered=covered
         )
-        refusal = diagnostics.refusal(settings.least_effective)
-        values = PolicyValue(self.name, type(self.target).__name__, diagnostics, sample, refusal=refusal)
+        refusal = diagnostics.refusal(settings.least_effective, guessed=guessed)
+        kind, numbers = type(self.target).__name__, np.concatenate(self.numbers)
+        values = PolicyValue(self.name, kind, diagnostics, sample, numbers, refusal=refusal)
         if len(sample) and (refusal is None or settings.anyway):
             for estimator in wanted:
                 values.add(estimator, contributions(estimator, sample, settings.tuning), settings)

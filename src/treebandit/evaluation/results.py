@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treebandit.core import Floats
+from treebandit.core import Floats, Indices
 from treebandit.errors import EvidenceError, ParameterError, nearest
 from treebandit.evaluation import intervals
 from treebandit.evaluation.diagnostics import LogDiagnostics, WeightDiagnostics
@@ -53,6 +53,7 @@ class PolicyValue:
     name, kind: what it is called, and which sort of policy it is.
     diagnostics: of its weights.
     sample: what the estimators saw.
+    numbers: (n,) which decisions these are, from 0 among those with a reward.
     refusal: why the log tells too little; then there are estimates only `anyway`.
     estimates: by the names of the estimators.
 
@@ -66,6 +67,7 @@ class PolicyValue:
     kind: str
     diagnostics: WeightDiagnostics
     sample: Sample = field(repr=False)
+    numbers: Indices = field(repr=False)
     refusal: str | None = None
     estimates: dict[str, Estimated] = field(default_factory=dict)
 
@@ -146,10 +148,12 @@ class Evaluation:
     def difference(self, first: str, second: str, *, estimator: str = "snips") -> Estimated:
         """The value of one policy minus that of another on the same decisions, with the interval of the difference."""
         one, two = self[first][estimator].values, self[second][estimator].values
-        if len(one) != len(two):
+        decisions = self[first].numbers, self[second].numbers
+        if not np.array_equal(*decisions):
             raise ParameterError(
-                f"{first} and {second} were estimated on {len(one):,} and {len(two):,} decisions, which are not the "
-                "same; compare policies that can make the same decisions"
+                f"{first} and {second} were estimated on {len(one):,} and {len(two):,} decisions, of which "
+                f"{len(np.intersect1d(*decisions)):,} are the same; compare policies that can make the same decisions, "
+                "or filter the log to those that both can make"
             )
         values = one - two
         found = normal(values, level=self.level)

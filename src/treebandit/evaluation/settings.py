@@ -21,8 +21,9 @@ class Settings:
     tuning: constants of the estimators.
     reward_model: a tree learner or a new agent; None for a histogram forest.
     folds: the reward model is cross-fitted in so many.
-    reward_range: least and greatest possible reward, for time-uniform intervals; None takes those of the log.
-    missing_reward: what decisions without a reward count as; None leaves them out.
+    reward_range: least and greatest possible reward of a decision, for time-uniform intervals; None takes those of the
+        log. Where k rows are chosen, k times those of one row.
+    missing_reward: what decisions without a reward count as, each of several rows an equal part; None leaves them out.
     anyway: tell estimates below `least_effective`, too.
     least_effective: the least effective sample size with which an estimate is given.
     draws, floor: of agents that are evaluated, as in `decide`.

@@ -19,6 +19,7 @@ TOLERANCE = 1e-3
 CHECKED = ("id", "chosen", "probability", "probabilities", "reward", "rewards", "arms", "arm_contexts")
 _CHOSEN = pl.col("chosen").list
 _PROBABILITIES = pl.col("probabilities").list
+_REWARDS = pl.col("rewards").list
 
 #: What cannot be true of a row -> what to do about it.
 _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
@@ -72,16 +73,20 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
         "leave it null where there is none yet",
     ),
     f"with a reward beyond {LARGEST:.1e}": (
-        pl.max_horizontal(pl.col("reward").abs(), pl.col("rewards").list.eval(pl.element().abs()).list.max())
-        > LARGEST,
+        pl.max_horizontal(pl.col("reward").abs(), _REWARDS.eval(pl.element().abs()).list.max()) > LARGEST,
         "give rewards in a larger unit",
     ),
     "with rewards of another number than the chosen rows": (
-        pl.col("rewards").list.len() != _CHOSEN.len(),
+        _REWARDS.len() != _CHOSEN.len(),
         "give one per chosen row, or reward alone",
     ),
+    "with a reward that is not the sum of rewards": (
+        (_REWARDS.sum() - pl.col("reward")).abs()
+        > TOLERANCE * _REWARDS.eval(pl.element().abs()).list.sum() + 1e-9,
+        "give their sum, or rewards alone",
+    ),
     "with rewards that are not finite": (
-        ~pl.col("rewards").list.sum().is_finite() | (pl.col("rewards").list.count_matches(None) > 0),
+        ~_REWARDS.sum().is_finite() | (_REWARDS.count_matches(None) > 0),
         "leave the whole list null where there are none yet",
     ),
 }

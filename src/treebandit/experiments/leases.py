@@ -7,8 +7,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
+
+from treebandit.files import locked
 
 REFRESH_SECONDS = 10.0
 STALE_SECONDS = 120.0
@@ -66,7 +67,7 @@ class Leases:
 
     def _remove_lapsed(self, path: Path) -> bool:
         # One command at a time, or a slow one would remove the lease that a quicker one has just taken.
-        with _locked(self._folder):
+        with locked(self._folder):
             try:
                 lapsed = self._has_lapsed(path.name, path.stat().st_mtime_ns, path.read_bytes())
             except FileNotFoundError:
@@ -94,23 +95,6 @@ class Leases:
             self._watched[name] = changed, time.monotonic()
             return False
         return time.monotonic() - since > limit
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the system's lock of a folder, which ends with its process; where there is none, go without."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _is_alive(pid: int) -> bool:

@@ -114,6 +114,22 @@ def test_late_rewards_of_dsjson_are_joined(tmp_path):
     assert read_dsjson(tmp_path / "x.dsjson").frame.collect()["reward"].to_list() == [0.5]
 
 
+def test_events_must_have_been_dropped_alike(tmp_path):
+    events = [json.loads(line) for line in (HERE / "files" / "events.dsjson").read_text().splitlines()[:2]]
+    path = tmp_path / "log.dsjson"
+
+    def write(*dropped):
+        found = [{**event, "pdrop": each} for event, each in zip(events, dropped, strict=True)]
+        path.write_text("\n".join(map(json.dumps, found)))
+
+    write(0.5, 0.5)
+    assert len(read_dsjson(path)) == 2
+    for different, told in (((0.0, 0.5), "0 and 0.5"), ((1.0, 1.0), "1, so"), ((None, 0.2), "0 and 0.2")):
+        write(*different)
+        with pytest.raises(LogError, match=rf"\(pdrop\) {told}.* give events of one pdrop below 1"):
+            read_dsjson(path)
+
+
 def test_decisions_without_reward_are_left_out_and_counted(tmp_path):
     records = list(shop_log(4, seed=0).records())
     del records[1]["reward"]

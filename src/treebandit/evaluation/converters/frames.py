@@ -147,4 +147,5 @@ def _times(series: pl.Series) -> pl.Series:
     kind = series.dtype
     if isinstance(kind, pl.Datetime) and kind.time_zone is None:
         series = series.dt.replace_time_zone("UTC")
-    return series.cast(TIME)
+    # What is no time is told when the columns of the log are looked at.
+    return series.cast(TIME) if isinstance(kind, pl.Datetime | pl.Date) else series

@@ -28,7 +28,8 @@ def read_dsjson(path: str | os.PathLike[str], *, personalizer: bool = False) -> 
     The reward is minus the cost. An arm is the `_tag` of its action, or its number from 1 as Vowpal Wabbit counts
     them. As Vowpal Wabbit does, names that begin with an underscore are not read as features, and events marked with
     `_skipLearn` bring no reward. Events without an outcome have the cost that their writer gave, usually 0. Slates, CCB
-    and continuous actions are refused.
+    and continuous actions are refused, and so are events of different `pdrop`, the probability with which their writer
+    dropped events like them: each would stand for 1 / (1 - pdrop) events, and a log has no such weights.
 
     personalizer: a log of Azure Personalizer, which puts features into lists of its own (`FromUrl` of the context, `j`
     of an action, beside its id in `i`); they are read as its clients send them, so that an agent that learns the log
@@ -79,16 +80,27 @@ def write_events(
 
 
 def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> Iterator[dict[str, Any]]:
+    dropped: set[float] = set()
     for number, line in lines_of(Path(path), "a dsjson file"):
         # Writers put checkpoint lines between the events; Vowpal Wabbit skips what does not begin an object.
         if not line.lstrip().startswith(b"{"):
             continue
         try:
-            yield _record(json.loads(line), number, features)
+            event = json.loads(line)
+            found = _record(event, number, features)
+            if "chosen" in found:
+                dropped.add(float(event.get("pdrop") or 0.0))
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
             raise LogError(
                 f"{path}, line {number}, is no contextual bandit event of dsjson ({error!r})"
             ) from error
+        if len(dropped) > 1 or not 0 <= min(dropped, default=0.0) < 1:
+            raise LogError(
+                f"{path}, line {number}, has events that were dropped with probability (pdrop) "
+                f"{' and '.join(f'{each:g}' for each in sorted(dropped))}, so that they do not weigh alike; give "
+                "events of one pdrop below 1"
+            )
+        yield found
 
 
 def _record(event: dict[str, Any], number: int, features: Callable[[Any], Any]) -> dict[str, Any]:
