@@ -88,8 +88,8 @@ class BaseAgent(Locked):
     def choose(self, contexts: Any, arms: Any = None, *, oracle: Oracle = best_arm) -> Indices:
         """The rows to play.
 
-        contexts: Candidates, or one row per candidate as an array, a frame or a list of dicts; or one row that all
-            `arms` share (an array (d,), a dict, a pandas series, a frame of one row); or None without contexts.
+        contexts: Candidates, or one row per candidate as an array, a frame or a list of dicts or series; or one row
+            that all `arms` share (an array (d,), a dict, a series, a frame of one row); or None without contexts.
         arms: (n,) integers or strings; None where the contexts describe the arms already.
         oracle: scores -> feasible rows; `best_arm` picks one. Ties are broken at random where the oracle can.
         """
