@@ -24,6 +24,7 @@ from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
 from treebandit.trees.calibration_fit import calibrate_steps
 from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner
+from treebandit.trees.growing import grow, grow_steps
 from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics, held_out
 
@@ -284,9 +285,9 @@ class TreeModel(HistoryModel):
         """Trees on these rows; a learner that can use it learns which features are one category's."""
         trees = self.settings.trees
         if not isinstance(trees, SteppedTreeLearner):
-            return trees.fit(features, targets, seed=seed)
+            return grow(trees, features, targets, seed=seed)
         groups, masked = encoder.column_groups, self._masked(encoder)
-        steps = trees.fit_steps(features, targets, seed=seed, column_groups=groups, masked=masked)
+        steps = grow_steps(trees, features, targets, seed=seed, column_groups=groups, masked=masked)
         return (yield from steps)
 
     def _masked(self, encoder: Encoder) -> Masked:
@@ -320,8 +321,8 @@ class TreeModel(HistoryModel):
         )
         leaves = yield from scaled(measuring, grown_at, measured_at)
         if calibrated:
-            grow, seed = partial(self._grown, encoder), int(random.integers(2**31 - 1))
-            learning = calibrate_steps(grow, leaves, *own, seed=seed)
+            again, seed = partial(self._grown, encoder), int(random.integers(2**31 - 1))
+            learning = calibrate_steps(again, leaves, *own, seed=seed)
             leaves.calibration = yield from scaled(learning, measured_at, 1.0)
         return leaves, predicted if whole and settings.leaf_output == "library" else None
 

@@ -19,6 +19,7 @@ from treebandit.parameters import check_choice, check_number
 from treebandit.steps import exhausted
 from treebandit.trees.calibration_fit import FEWEST_ROWS, calibrate_steps
 from treebandit.trees.forest import Forest, TreeLearner
+from treebandit.trees.growing import grow
 from treebandit.trees.leaf_statistics import (
     LeafOutput,
     LeafStatistics,
@@ -285,7 +286,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             measured, grown = held_out(len(targets), self.held_out_share, random)
         own = features[grown], targets[grown]
         leaves = LeafStatistics.measure(
-            self._learner.fit(*own, seed=seed),
+            grow(self._learner, *own, seed=seed),
             features[measured],
             targets[measured],
             output=self.leaf_output,
@@ -298,8 +299,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     def _grow(self, features: Features, targets: Floats, seed: int) -> Generator[float, None, Forest]:
         yield 0.0
-        forest: Forest = self._learner.fit(features, targets, seed=seed)
-        return forest
+        return grow(self._learner, features, targets, seed=seed)
 
     def _check_arguments(self, unsupported: dict[str, Any]) -> None:
         for name, value in unsupported.items():
