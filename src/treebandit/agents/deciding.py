@@ -226,19 +226,23 @@ def repeated_scores(agent: Any, candidates: Candidates, size: int) -> Floats:
     """
     random, members = agent._random, vars(agent).copy()
     before = random.bit_generator.state
-    first = np.asarray(agent._scores(candidates), np.float64)
-    if first.shape != (len(candidates),):
-        raise ShapeError(
-            f"scores of shape {first.shape} for {len(candidates)} candidates; give one number per candidate"
-        )
+    first = np.asarray(agent._checked_scores(candidates), np.float64)
     if size == 1 or random.bit_generator.state == before:
         return first[None]
     scores = np.empty((size, len(first)))
     scores[0] = first
     for draw in range(1, size):
         take_back(agent, members)
-        scores[draw] = agent._scores(candidates)
+        scores[draw] = agent._checked_scores(candidates)
     return scores
+
+
+def check_scores(shape: tuple[int, ...], candidates: Candidates) -> None:
+    """Raise unless scores of this shape are one per candidate."""
+    if shape != (len(candidates),):
+        raise ShapeError(
+            f"scores of shape {shape} for {len(candidates)} candidates; give one number per candidate"
+        )
 
 
 def take_back(agent: Any, members: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from treebandit.errors import InputError, ShapeError
 from treebandit.features.frames import is_series
 from treebandit.features.values import shown
 
+_DICTS = frozenset({dict})
 #: Types of rows, and of the values of one row, that name nothing.
 _NAMELESS = frozenset({float, int, bool, list, tuple, np.ndarray, np.float64, np.float32, np.int64})
 
@@ -36,10 +37,10 @@ def named_values(row: Any) -> Mapping[Any, Any]:
 def named_list(rows: Sequence[Any]) -> Sequence[Mapping[Any, Any]] | None:
     """A list of rows as dicts; None where no row names its values, an InputError where only some do."""
     kinds = set(map(type, rows))
+    if kinds == _DICTS:
+        return rows
     if kinds <= _NAMELESS:
         return None
-    if kinds == {dict}:
-        return rows
     named = [has_names(row) for row in rows]
     if not any(named):
         return None
