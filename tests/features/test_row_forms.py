@@ -98,7 +98,8 @@ def test_an_agent_of_arrays_refuses_text_frames_and_one_of_frames_refuses_arrays
         with pytest.raises(InputError, match="learned rows with named columns; give a frame or dicts"):
             agent.estimate(rows)
     agent = LinUCB(seed=0)
-    agent.learn(Candidates(ROWS32[:, :2], None, Columns((3, 0))), [1.0, 0.0, 0.0])
+    coded = np.column_stack((np.arange(3, dtype=np.float32), ROWS32[:, 0]))
+    agent.learn(Candidates(coded, None, Columns((3, 0))), [1.0, 0.0, 0.0])
     with pytest.raises(InputError, match="learned Candidates"):
         agent.estimate(colours)
 

@@ -13,7 +13,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import ArmsError, InputError, ShapeError, TreebanditError
 from treebandit.features.arm_index import ArmLabels, check_range
-from treebandit.features.candidate_checks import check_whole, check_width, fitted
+from treebandit.features.candidate_checks import check_codes, check_whole, check_width, fitted
 from treebandit.features.frame_encoder import FrameEncoder
 from treebandit.features.frames import is_frame, is_series
 from treebandit.features.named_rows import has_names, named_list, named_values
@@ -273,6 +273,7 @@ class Inputs:
             candidates = fitted(candidates, self.columns, narrower=self.new_columns, wider=wider)
         if learning:
             refuse_infinite(candidates.contexts, candidates.columns)
+            check_codes(candidates.contexts, candidates.columns)
             if codes is not None:
                 check_range(codes)
         return candidates
