@@ -143,10 +143,12 @@ def check_forest(
             and (children > inner).all()
             and ((step[inner] & ((1 << bits) - 1)) < 2 * n_features).all()
         )
-    if not safe or values[-1] != 0.0:
+    if not safe:
         raise ParameterError(_NO_TREES)
     if not np.isfinite(values).all():
         raise ParameterError(f"the value of a leaf is {values[~np.isfinite(values)][0]}; give finite numbers")
+    if values[-1] != 0.0:
+        raise ParameterError("values do not end in a 0; make a forest by Forest.from_nodes")
 
 
 def check_bags(in_bag: Any, n_trees: int) -> None:
