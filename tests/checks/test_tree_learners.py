@@ -96,7 +96,7 @@ class Unreal(Sound):
 class Endless(Sound):
     def fit(self, features, targets, *, seed):
         forest = super().fit(features, targets, seed=seed)
-        return replace(forest, values=forest.values * np.inf)
+        return replace(forest, values=forest.values * np.nan)
 
 
 class Crooked(Forest):
