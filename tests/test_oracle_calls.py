@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from itertools import combinations
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from paths import grid_path
 
-from treebandit.agents import LinUCB
+from treebandit.agents import TETS, LinUCB
 from treebandit.core import Candidates, Columns, Outcome, Round, choose_with, play_round
 from treebandit.errors import (
     ChoiceError,
@@ -17,6 +18,7 @@ from treebandit.errors import (
     ParameterError,
 )
 from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
+from treebandit.trees import HistogramForest
 
 
 def test_an_oracle_without_a_generator_is_called_with_scores_alone():
@@ -136,3 +138,38 @@ def test_a_round_is_played_with_a_generator_for_ties():
     assert {int(play_round(Even(), FirstOfEquals(), random=random)[0][0]) for _ in range(60)} == {0, 1, 2, 3}
     with pytest.raises(ChoiceError, match="rows go from 0 to 3"):
         play_round(Even(), FirstOfEquals(lambda scores: [4]), random=random)
+
+
+def without_the_first(scores):
+    """Masks in place, as oracles of one's own often do."""
+    scores[0] = -np.inf
+    return [int(np.argmax(scores))]
+
+
+@pytest.mark.parametrize(
+    "agent", [LinUCB(seed=0), TETS(HistogramForest(n_trees=5), seed=0)], ids=lambda each: type(each).__name__
+)
+def test_an_oracle_may_write_into_its_scores(agent):
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    agent.learn(rows, rows[:, 0])
+
+    def plain(scores):
+        return [1 + int(np.argmax(scores[1:]))]
+
+    for ask in (agent.choose, agent.probabilities):
+        twin = copy.deepcopy(agent)
+        assert (
+            ask(rows[:4], oracle=without_the_first).tolist()
+            == getattr(twin, ask.__name__)(rows[:4], oracle=plain).tolist()
+        )
+    twin = copy.deepcopy(agent)
+    told, expected = agent.decide(rows[:4], oracle=without_the_first), twin.decide(rows[:4], oracle=plain)
+    assert told.scores.tolist() == expected.scores.tolist()
+    assert told.probabilities.tolist() == expected.probabilities.tolist()
+
+
+def test_scores_that_are_given_stay_as_they_are():
+    scores = np.array([3.0, 1.0, 2.0])
+    scores.setflags(write=False)
+    assert choose_with(without_the_first, scores).tolist() == [2]
+    assert scores.tolist() == [3.0, 1.0, 2.0]

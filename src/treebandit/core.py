@@ -21,8 +21,8 @@ Indices = NDArray[np.intp]
 #: The generator of all random numbers, handed down from one seed.
 Random = np.random.Generator
 
-#: Scores, one per candidate -> rows of the feasible choice of greatest total score. An oracle with a parameter
-#: `random` is given a generator by that name, to break ties with.
+#: Scores, one per candidate -> rows of the feasible choice of greatest total score. The scores are its own: it may
+#: change them. An oracle with a parameter `random` is given a generator by that name, to break ties with.
 Oracle = Callable[..., Indices]
 
 
@@ -317,6 +317,8 @@ def play_round(
 def choose_with(oracle: Oracle, scores: Floats, random: Random | None = None) -> Indices:
     """The rows that the oracle chooses for these scores, checked: whole numbers in range, each once.
 
+    The oracle gets a copy of the scores, and may change it.
+
     random: given to an oracle that has a parameter of this name and no generator bound to it.
     """
     if isinstance(oracle, type) or not callable(oracle):
@@ -325,7 +327,8 @@ def choose_with(oracle: Oracle, scores: Floats, random: Random | None = None) ->
             f"oracle is {what}; give an object such as TopK(2), or a function from scores to rows"
         )
     function = oracle if isinstance(oracle, _FUNCTIONS) else type(oracle).__call__
-    rows = oracle(scores, random=random) if _takes_random(function) else oracle(scores)
+    own = scores.copy() if type(scores) is np.ndarray else np.array(scores)
+    rows = oracle(own, random=random) if _takes_random(function) else oracle(own)
     return checked_rows(rows, len(scores), what="the oracle returned")
 
 

@@ -22,6 +22,7 @@ from treebandit.errors import (
     ShapeError,
     TreebanditError,
 )
+from treebandit.policies.floor import ScoreDraws
 
 
 def test_a_decision_tells_what_was_chosen_and_how_likely_that_was():
@@ -178,6 +179,26 @@ def test_chance_of_an_agents_own_generator_is_in_its_probabilities(share):
     assert told == pytest.approx([share / 2, 1 - share / 2], abs=0.02)
     frequency = np.mean([each.row == 0 for each in made])
     assert frequency == pytest.approx(told[0], abs=4 * np.sqrt(told[0] / 400))
+
+
+@pytest.mark.parametrize("scores", [np.zeros(4), np.zeros(2), np.zeros((3, 1)), 0.5, np.zeros(1)])
+@pytest.mark.parametrize("drawn", [False, True])
+def test_scores_that_are_not_one_per_candidate_are_refused(scores, drawn):
+    class Wrong(Own):
+        def _scores(self, candidates):
+            self._random.random()
+            return scores
+
+        if drawn:
+
+            def _draws(self, candidates, size):
+                return ScoreDraws(np.repeat(np.atleast_1d(scores)[None], size, axis=0))
+
+    agent, rows = Wrong(seed=0), Candidates(X[:3].astype(np.float32), None, Columns.numeric(X.shape[1]))
+    for ask in (agent.choose, agent.decide, agent.probabilities, agent.score):
+        with pytest.raises(ShapeError, match="for 3 candidates; give one number per candidate"):
+            ask(rows)
+    assert agent.clock == 0
 
 
 def test_scores_of_a_subclass_count_more_than_draws_of_its_parent():

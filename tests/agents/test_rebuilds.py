@@ -61,6 +61,75 @@ def test_rewards_that_come_after_the_decisions_are_fitted_too(name):
     assert len(model.history) == 400 or len(model.history) <= 1.5 * 150 + 1
 
 
+#: Rows are fitted anew once there are half more than these: the fit is overdue with row 450, and spread over four more.
+LATE, LATE_SPREAD = 300, 4
+
+
+def late_until(stop, agent=None, start=LATE, **arguments):
+    """An agent that made all decisions first, and has since learned the rewards before `stop`, 300 of them at once."""
+    if agent is None:
+        agent = Bandit(TREES, seed=0, **arguments)
+        for row in X[:600]:
+            agent.choose(row, arms=[0, 1, 2])
+        agent.learn(X[:LATE], Y[:LATE], arms=ARMS[:LATE])
+    return until(stop, agent, start)
+
+
+def test_a_fit_of_rewards_that_come_late_is_spread_over_rows_and_misses_none():
+    agent = late_until(449)
+    before = agent.model.leaves
+    assert agent.model.rebuild is None
+    late_until(449 + LATE_SPREAD, agent, 449)
+    assert agent.model.rebuild is not None
+    assert agent.model.rebuild.fitted_at == (450, 601)
+    assert agent.model.leaves is before
+    assert rows_in(agent) == {449 + LATE_SPREAD}
+    late_until(450 + LATE_SPREAD, agent, 449 + LATE_SPREAD)
+    assert agent.model.rebuild is None
+    assert agent.model.fitted_at == (450, 601)
+    assert agent.model.leaves is not before
+    assert rows_in(agent) == {450 + LATE_SPREAD}
+
+
+def test_decisions_in_between_do_not_hold_up_a_fit_of_late_rewards():
+    agent = late_until(451)
+    agent.choose(X[0], arms=[0, 1, 2])
+    late_until(450 + LATE_SPREAD, agent, 451)
+    assert agent.model.fitted_at == (450, 601)
+
+
+def test_late_rewards_that_come_at_once_are_fitted_at_once():
+    agent = late_until(LATE)
+    agent.learn(X[LATE:460], Y[LATE:460], arms=ARMS[LATE:460])
+    assert agent.model.rebuild is None
+    assert agent.model.fitted_at == (460, 601)
+    few = late_until(449)
+    few.learn(X[449:452], Y[449:452], arms=ARMS[449:452])
+    assert few.model.rebuild.fitted_at == (452, 601)
+    few.learn(X[452:454], Y[452:454], arms=ARMS[452:454])
+    assert few.model.rebuild is None
+
+
+@pytest.mark.parametrize("copy", ["saved", "pickled", "deepcopied"])
+@pytest.mark.parametrize("stop", [450, 452, 453])
+def test_a_copy_made_during_a_fit_of_late_rewards_goes_on_alike(copy, stop, tmp_path):
+    agent = late_until(stop)
+    assert agent.model.rebuild is not None
+    if copy == "saved":
+        agent.save(tmp_path / "agent")
+        twin = treebandit.load(tmp_path / "agent")
+    else:
+        twin = pickle.loads(pickle.dumps(agent)) if copy == "pickled" else deepcopy(agent)
+    for row in range(stop, 458):
+        fits = []
+        for each in (agent, twin):
+            late_until(row + 1, each, row)
+            fits.append((each.model.rebuild is None, each.model.fitted_at))
+        assert fits[0] == fits[1]
+        assert fingerprint(twin) == fingerprint(agent)
+    assert agent.model.rebuild is None
+
+
 @pytest.mark.parametrize("background", [False, True])
 def test_fewer_rows_are_kept_than_rounds_are_between_rebuilds(background, tmp_path):
     """The schedule begins again at 0 then, but the rows that are kept stand for as many rounds as before."""
@@ -212,6 +281,9 @@ def test_a_decider_is_saved_without_the_rebuild(tmp_path):
         {"seed": -1},
         {"level": None},
         {"rounds": 0},
+        {"since": 10_000},
+        {"since": -1},
+        {"since": 0.5},
         {"read": None},
         {"read": {"beside": np.zeros(6)}},
         {"read": {"completed": np.full(7, -1.0)}},

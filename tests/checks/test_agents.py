@@ -51,8 +51,8 @@ class Means(BaseAgent):
 
 
 class Short(Means):
-    def _scores(self, candidates):
-        return super()._scores(candidates)[1:]
+    def score(self, candidates):
+        return super().score(candidates)[1:]
 
 
 class NotANumber(Means):

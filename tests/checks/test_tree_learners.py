@@ -67,7 +67,7 @@ class Lonely(Sound):
         """One tree that sets a single row apart."""
         if len(targets) < 50:
             return super().fit(features, targets, seed=seed)
-        cut = np.sort(features[:, 0])[-1]
+        cut = np.nanmax(features[:, 0])
         low = np.nanmean(targets)
         return Forest.from_nodes(
             sizes=[3],
@@ -76,12 +76,24 @@ class Lonely(Sound):
             feature=[0, 0, 0],
             threshold=[cut, 0, 0],
             missing_left=[True, False, False],
-            value=[0.0, low, targets[features[:, 0].argmax()]],
+            value=[0.0, low, targets[np.nanargmax(features[:, 0])]],
             n_features=features.shape[1],
         )
 
 
+class Hollow(Forest):
+    """A forest that predicts no numbers."""
+
+    def predict(self, features):
+        return super().predict(features) * np.nan
+
+
 class Unreal(Sound):
+    def fit(self, features, targets, *, seed):
+        return Hollow(**super().fit(features, targets, seed=seed).state())
+
+
+class Endless(Sound):
     def fit(self, features, targets, *, seed):
         forest = super().fit(features, targets, seed=seed)
         return replace(forest, values=forest.values * np.nan)
@@ -117,6 +129,7 @@ def test_sound_learners_pass():
         (Shifted, "grown on equal targets predict them"),
         (Lonely, "one row alone reaches a leaf of tree 0"),
         (Unreal, "one finite number per row"),
+        (Endless, "ended in ParameterError: the value of a leaf is"),
         (Bent, "the mean is the forest's prediction"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 from features.given import ONE, ROWS, ROWS32, fingerprint
@@ -16,6 +17,7 @@ from playing import make_agent, play
 
 from treebandit import (
     TEUCB,
+    Bandit,
     LinUCB,
     ShortestPath,
 )
@@ -184,6 +186,38 @@ def test_candidates_that_contradict_themselves_or_what_was_learned_are_refused(
 def test_candidates_that_cannot_be_learned_are_refused(agent, contexts, arm, words):
     with pytest.raises(InputError, match=words):
         agent.learn(Candidates(contexts, np.array([arm]), Columns.numeric(4)), [1.0])
+
+
+@pytest.mark.parametrize("code", [-1.0, 0.5, 2.0, 5.0, -0.5])
+@pytest.mark.parametrize("make", [LinUCB, Bandit])
+def test_codes_that_are_none_of_their_categories_are_not_learned(make, code):
+    columns, agent = Columns((0, 2), ("x", "colour")), make(seed=0)
+    rows = np.array([[7.5, 1.0], [-3.0, np.nan], [1.0, code]], np.float32)
+    with pytest.raises(
+        InputError, match=f"'colour' of 2 categories holds the code {code:g} in row 2; give whole"
+    ):
+        agent.learn(Candidates(rows, np.arange(3), columns), np.ones(3))
+    agent.learn(Candidates(rows[:2], np.arange(2), columns), np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        [],
+        np.empty((0, 3)),
+        pd.DataFrame({"a": []}),
+        pd.DataFrame({"a": np.empty(0), "b": pd.Series([], dtype="string")}),
+        pl.DataFrame({"a": []}, schema={"a": pl.Float64}),
+    ],
+    ids=lambda given: f"{type(given).__module__} {type(given).__name__}",
+)
+@pytest.mark.parametrize("arms", [None, []])
+def test_no_rows_are_learned_as_nothing(nothing, arms, tmp_path):
+    agent, new = LinUCB(seed=0), LinUCB(seed=0)
+    agent.learn(nothing, [], arms=arms)
+    assert fingerprint(agent, tmp_path) == fingerprint(new, tmp_path)
+    agent.learn({"other": 1.0}, 1.0, arms=["a"])
+    assert agent.clock == 1
 
 
 def test_score_takes_candidates_only(agent):

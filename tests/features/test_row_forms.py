@@ -98,7 +98,8 @@ def test_an_agent_of_arrays_refuses_text_frames_and_one_of_frames_refuses_arrays
         with pytest.raises(InputError, match="learned rows with named columns; give a frame or dicts"):
             agent.estimate(rows)
     agent = LinUCB(seed=0)
-    agent.learn(Candidates(ROWS32[:, :2], None, Columns((3, 0))), [1.0, 0.0, 0.0])
+    coded = np.column_stack((np.arange(3, dtype=np.float32), ROWS32[:, 0]))
+    agent.learn(Candidates(coded, None, Columns((3, 0))), [1.0, 0.0, 0.0])
     with pytest.raises(InputError, match="learned Candidates"):
         agent.estimate(colours)
 
@@ -211,3 +212,72 @@ def test_frames_dicts_and_arrays_of_large_numbers_agree():
         features.append(Inputs().enter(rows)[0].contexts)
     for other in features[1:]:
         np.testing.assert_array_equal(features[0], other)
+
+
+def _series(*rows):
+    return [pd.Series(row) for row in rows]
+
+
+def _taught_by_name():
+    """An agent that was taught series: the reward is 'good', and 'bad' is noise."""
+    values = np.random.default_rng(0).normal(size=(60, 2))
+    rows = [{"good": good, "bad": bad} for good, bad in values.tolist()]
+    agent = LinUCB(seed=0)
+    agent.learn(_series(*rows), values[:, 0])
+    return agent
+
+
+def test_lists_of_series_are_read_by_name():
+    agent = _taught_by_name()
+    swapped = [{"bad": 5.0, "good": -1.0}, {"bad": -5.0, "good": 1.0}]
+    for rows in (_series(*swapped), tuple(_series(*swapped)), swapped, [swapped[0], pd.Series(swapped[1])]):
+        assert agent.estimate(rows).mean == pytest.approx([-1.0, 1.0], abs=0.1)
+        assert agent.choose(rows).tolist() == [1]
+
+
+def test_decisions_over_lists_of_series_are_learned_by_name():
+    agent, twin = _taught_by_name(), _taught_by_name()
+    swapped = [{"bad": 5.0, "good": -1.0}, {"bad": -5.0, "good": 1.0}]
+    decisions = [agent.decide(rows, floor=0.0) for rows in (_series(*swapped), swapped)]
+    agent.learn(decisions, [1.0, 1.0])
+    twin.choose(swapped)
+    twin.choose(swapped)
+    twin.learn([swapped[one.row] for one in decisions], [1.0, 1.0])
+    assert agent.estimate(swapped).mean.tolist() == twin.estimate(swapped).mean.tolist()
+
+
+def test_many_decisions_over_series_are_made_by_name():
+    agent = LinUCB(seed=0)
+    rows = [{"x": 1.0, "y": 0.0}, {"x": 0.0, "y": 1.0}]
+    agent.learn(rows, [1.0, 0.0], arms=["a", "b"])
+    made = agent.decide_many(_series(rows[0], {"y": 1.0, "x": 0.0}), arms=["a", "b"])
+    assert [one.candidates.contexts[0].tolist() for one in made] == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_series_without_names_are_read_by_position():
+    agent = LinUCB(seed=0)
+    agent.learn([pd.Series([1.0, 2.0]), pd.Series([3.0, 4.0])], [0.0, 1.0])
+    assert agent.estimate([[1.0, 2.0]]).mean == agent.estimate([pd.Series([1.0, 2.0])]).mean
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [np.ones(2), pd.Series({"b": 1.0, "a": 2.0})],
+        [pd.Series({"b": 1.0, "a": 2.0}), [1.0, 2.0]],
+        [{"a": 1.0, "b": 2.0}, [1.0, 2.0]],
+        [pd.Series([1.0, 2.0]), pd.Series({"a": 1.0, "b": 2.0})],
+    ],
+)
+def test_lists_in_which_only_some_rows_have_names_are_refused(rows):
+    agent = LinUCB(seed=0)
+    with pytest.raises(InputError, match=r"row \d of a list has named columns, and row \d, .* has none"):
+        agent.learn(rows, [0.0, 1.0])
+    agent.learn(ROWS, np.zeros(len(ROWS)))
+
+
+def test_series_that_have_a_name_twice_are_refused():
+    twice = pd.Series([1.0, 2.0], index=["a", "a"])
+    for rows in (twice, [twice, twice]):
+        with pytest.raises(ShapeError, match="each value its own name"):
+            LinUCB(seed=0).learn(rows, [1.0] * (1 if rows is twice else 2))

@@ -88,8 +88,8 @@ class BaseAgent(Locked):
     def choose(self, contexts: Any, arms: Any = None, *, oracle: Oracle = best_arm) -> Indices:
         """The rows to play.
 
-        contexts: Candidates, or one row per candidate as an array, a frame or a list of dicts; or one row that all
-            `arms` share (an array (d,), a dict, a pandas series, a frame of one row); or None without contexts.
+        contexts: Candidates, or one row per candidate as an array, a frame or a list of dicts or series; or one row
+            that all `arms` share (an array (d,), a dict, a series, a frame of one row); or None without contexts.
         arms: (n,) integers or strings; None where the contexts describe the arms already.
         oracle: scores -> feasible rows; `best_arm` picks one. Ties are broken at random where the oracle can.
         """
@@ -165,7 +165,7 @@ class BaseAgent(Locked):
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
         if not isinstance(candidates, Candidates):
             raise InputError(f"score takes Candidates, not a {type(candidates).__name__}; use choose")
-        return self._round("score", candidates, None, self._scores)
+        return self._round("score", candidates, None, self._checked_scores)
 
     def learn(
         self, contexts: Any, rewards: ArrayLike | None = None, arms: Any = None, *, new_arms: bool = False
@@ -267,8 +267,13 @@ class BaseAgent(Locked):
         return decision
 
     def _choice(self, oracle: Oracle, candidates: Candidates) -> Indices:
+        return choose_with(oracle, self._checked_scores(candidates), self._random)
+
+    def _checked_scores(self, candidates: Candidates) -> Floats:
+        """`_scores`, which a subclass may have written, if there is one per candidate."""
         scores = self._scores(candidates)
-        return choose_with(oracle, scores, self._random)
+        deciding.check_scores(scores.shape if type(scores) is np.ndarray else np.shape(scores), candidates)
+        return scores
 
     def _decision(self, settings: Settings, offer: Offer) -> Decision:
         choices, drawn = self._distribution(settings, offer.candidates)
@@ -286,6 +291,7 @@ class BaseAgent(Locked):
         """With which probability each choice is made now, and the draws that tell it."""
         settings.check_size(len(candidates))
         drawn = self._drawn(candidates, settings.draws)
+        deciding.check_scores(drawn.scores.shape[1:], candidates)
         return settings.choices(drawn, self._random), drawn
 
     def _drawn(self, candidates: Candidates, size: int) -> ScoreDraws:

@@ -226,11 +226,7 @@ def repeated_scores(agent: Any, candidates: Candidates, size: int) -> Floats:
     """
     random, members = agent._random, vars(agent).copy()
     before = random.bit_generator.state
-    first = np.asarray(agent._scores(candidates), np.float64)
-    if first.shape != (len(candidates),):
-        raise ShapeError(
-            f"scores of shape {first.shape} for {len(candidates)} candidates; give one number per candidate"
-        )
+    first = np.asarray(agent._checked_scores(candidates), np.float64)
     # The agents of the package draw from `_random` alone. Others may have a generator of their own, and use it rarely:
     # that scores are always the same is seen only by asking every time.
     ours = type(agent)._scores.__module__.startswith("treebandit.")
@@ -240,8 +236,16 @@ def repeated_scores(agent: Any, candidates: Candidates, size: int) -> Floats:
     scores[0] = first
     for draw in range(1, size):
         take_back(agent, members)
-        scores[draw] = agent._scores(candidates)
+        scores[draw] = agent._checked_scores(candidates)
     return first[None] if (scores == first).all() else scores
+
+
+def check_scores(shape: tuple[int, ...], candidates: Candidates) -> None:
+    """Raise unless scores of this shape are one per candidate."""
+    if shape != (len(candidates),):
+        raise ShapeError(
+            f"scores of shape {shape} for {len(candidates)} candidates; give one number per candidate"
+        )
 
 
 def take_back(agent: Any, members: dict[str, Any]) -> None:

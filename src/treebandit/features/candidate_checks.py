@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treebandit.core import Candidates, Columns
+from treebandit.core import Candidates, Columns, Features
 from treebandit.errors import ArmsError, InputError, ShapeError
 from treebandit.features.values import shown
 
@@ -27,6 +27,25 @@ def check_whole(candidates: Candidates) -> None:
         raise ArmsError(f"the arms of Candidates are {shown(codes)}; give an array of whole numbers, (n,)")
     if len(codes) != len(contexts):
         raise ShapeError(f"{len(codes)} arms for {len(contexts)} rows; give one arm per row")
+
+
+def check_codes(contexts: Features, columns: Columns) -> None:
+    """Raise where a column of categories holds anything but their codes, or NaN where one is missing."""
+    if not any(columns.categories):
+        return
+    counts = np.array(columns.categories)
+    places = counts.nonzero()[0]
+    codes, counts = contexts[:, places], counts[places]
+    # Nothing is true of NaN.
+    wrong = (codes < 0.0) | (codes >= counts) | (codes > np.trunc(codes))
+    if wrong.any():
+        row, place = (int(index) for index in np.argwhere(wrong)[0])
+        column, count = int(places[place]), int(counts[place])
+        name = repr(columns.names[column]) if columns.names else column
+        raise InputError(
+            f"column {name} of {count} categories holds the code {codes[row, place]:g} in row {row}; give whole "
+            f"numbers from 0 to {count - 1}, NaN for missing ones"
+        )
 
 
 def fitted(candidates: Candidates, learned: Columns, *, narrower: bool, wider: bool) -> Candidates:

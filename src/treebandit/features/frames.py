@@ -96,6 +96,20 @@ def eager(frame: Any) -> nw.DataFrame[Any]:
         ) from error
 
 
+def refuse_dates(frame: Any) -> None:
+    """Raise an InputError where a column of a frame holds dates, times or time spans."""
+    if type(frame).__module__.partition(".")[0] == "pandas":  # in which columns may share a name
+        found = [
+            (name, kind)
+            for name, kind in zip(frame.columns, frame.dtypes, strict=True)
+            if getattr(kind, "kind", "O") in "Mm"
+        ]
+    else:
+        found = [(name, kind) for name, kind in eager(frame).schema.items() if kind.is_temporal()]
+    for name, kind in found:
+        raise unusable(str(name), str(kind), [])
+
+
 def read_frame(data: nw.DataFrame[Any]) -> list[GivenColumn]:
     """The columns of a frame, in its order."""
     given = [_read_series(cast("nw.Series[Any]", series)) for series in data.iter_columns()]

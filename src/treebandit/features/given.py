@@ -12,6 +12,7 @@ import numpy as np
 from treebandit.core import Indices
 from treebandit.errors import InputError
 from treebandit.features.frames import as_dicts, is_frame, is_series, rows_of
+from treebandit.features.named_rows import has_names, named_list, named_values
 
 #: Types of values that hold no others.
 _FLAT = frozenset({float, int, str, bool, type(None)})
@@ -54,8 +55,8 @@ def copy_of(contexts: Any) -> Any:
         return None
     if isinstance(contexts, Mapping):
         return _dict_copy(contexts)
-    if isinstance(contexts, list | tuple) and contexts and isinstance(contexts[0], Mapping):
-        return [_dict_copy(row) for row in contexts]
+    if isinstance(contexts, list | tuple) and (named := named_list(contexts)) is not None:
+        return [_dict_copy(row) for row in named]
     if is_frame(contexts):
         return rows_of(contexts)
     return contexts.copy() if is_series(contexts) else np.array(contexts)
@@ -85,7 +86,7 @@ def repeated(part: Any, size: int) -> Any:
     if part is None:
         return None
     if is_series(part):
-        part = np.array(part) if type(part.index).__name__ == "RangeIndex" else dict(part.items())
+        part = named_values(part) if has_names(part) else np.array(part)
     if isinstance(part, np.ndarray):
         table = np.atleast_2d(part)
         return table if len(table) == size else np.repeat(table, size, axis=0)

@@ -13,9 +13,10 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import ArmsError, InputError, ShapeError, TreebanditError
 from treebandit.features.arm_index import ArmLabels, check_range
-from treebandit.features.candidate_checks import check_whole, check_width, fitted
+from treebandit.features.candidate_checks import check_codes, check_whole, check_width, fitted
 from treebandit.features.frame_encoder import FrameEncoder
 from treebandit.features.frames import is_frame, is_series
+from treebandit.features.named_rows import has_names, named_list, named_values
 from treebandit.features.scaling import ColumnUnits, fits, refuse_infinite
 from treebandit.features.values import LARGEST, numbers_of, shown
 from treebandit.parameters import check_flag
@@ -98,7 +99,7 @@ class Inputs:
         try:
             codes, labels = self._codes(arms)
             assert codes is not None
-            given = _many_rows(contexts)
+            given = self._many_rows(contexts)
             if not len(given):
                 return [], self
             rows, after = self._rows(given, None)
@@ -216,14 +217,23 @@ class Inputs:
         if isinstance(contexts, Mapping):
             return [contexts]
         if isinstance(contexts, list | tuple):
-            return contexts if contexts and isinstance(contexts[0], Mapping) else None
+            return named_list(contexts)
         if is_frame(contexts):
             return contexts
-        # A series that was made without names numbers its values; so does a row of a frame without names.
-        named_before = self.form == "named columns"
-        if is_series(contexts) and (named_before or type(contexts.index).__name__ != "RangeIndex"):
-            return [dict(contexts.items())]
+        if has_names(contexts) or (self.form == "named columns" and is_series(contexts)):
+            return [named_values(contexts)]
         return None
+
+    def _many_rows(self, contexts: Any) -> Any:
+        """Contexts of several decisions, if they are not one row alone."""
+        if isinstance(contexts, Mapping) or is_series(contexts):
+            raise ShapeError("one row; give a list of rows, one per decision, or use decide")
+        if self.named_rows(contexts) is not None:
+            return contexts
+        values = numbers_of(contexts, "contexts", _ADVICE)
+        if values.ndim != 2:
+            raise ShapeError(f"contexts of shape {values.shape}; give one row of features per decision")
+        return values
 
     def _read(
         self, contexts: Any, codes: Indices | None
@@ -241,7 +251,7 @@ class Inputs:
                 raise InputError(
                     "this agent has learned Candidates, whose categories have codes and no names; give Candidates"
                 )
-            one_row = isinstance(rows, list) and rows is not contexts
+            one_row = isinstance(rows, list) and not isinstance(contexts, list | tuple)
             return form, values[0] if one_row else values, encoder, encoder.columns
         if contexts is not None:
             return form, numbers_of(contexts, "contexts", _ADVICE), None, None
@@ -263,6 +273,7 @@ class Inputs:
             candidates = fitted(candidates, self.columns, narrower=self.new_columns, wider=wider)
         if learning:
             refuse_infinite(candidates.contexts, candidates.columns)
+            check_codes(candidates.contexts, candidates.columns)
             if codes is not None:
                 check_range(codes)
         return candidates
@@ -339,20 +350,6 @@ class Inputs:
         if (units := schema.optional(state, "units")) is not None:
             inputs.units = ColumnUnits.restored(units, width)
         return inputs
-
-
-def _many_rows(contexts: Any) -> Any:
-    """Contexts of several decisions, if they are not one row alone."""
-    if isinstance(contexts, Mapping) or is_series(contexts):
-        raise ShapeError("one row; give a list of rows, one per decision, or use decide")
-    if is_frame(contexts) or (
-        isinstance(contexts, list | tuple) and isinstance(next(iter(contexts), 0), Mapping)
-    ):
-        return contexts
-    values = numbers_of(contexts, "contexts", _ADVICE)
-    if values.ndim != 2:
-        raise ShapeError(f"contexts of shape {values.shape}; give one row of features per decision")
-    return values
 
 
 def _arms_expected(with_arms: bool) -> ArmsError:

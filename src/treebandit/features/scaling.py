@@ -84,7 +84,7 @@ class ColumnUnits:
 
     def completed(self, values: NDArray[Any]) -> ColumnUnits:
         """These units, those that are not fixed yet by (n, d) numbers."""
-        if self.fixed or not (open_columns := np.isnan(self.offset)).any():
+        if self.fixed or not len(values) or not (open_columns := np.isnan(self.offset)).any():
             return self
         offset, unit = _first_units(values.astype(np.float64))
         offset = np.where(open_columns, offset, self.offset)

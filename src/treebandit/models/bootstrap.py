@@ -19,6 +19,7 @@ from treebandit.models.model import arms_of, copy_of
 from treebandit.parameters import check_number
 from treebandit.trees.bootstrap_paths import BinnedRows, PathLearner, PathLimits, RankedRows
 from treebandit.trees.forest import Forest, TreeLearner
+from treebandit.trees.growing import grow
 from treebandit.trees.limits import check_learner
 
 #: Up to as many rows of one arm, growing a path for each is cheaper than growing whole trees.
@@ -171,7 +172,7 @@ class BootstrapModel(HistoryModel):
         sample = random.integers(len(arm.rows), size=len(arm.rows))
         features = np.ascontiguousarray(arm.rows.features[sample])
         seed = int(random.integers(2**31 - 1))
-        return self.settings.trees.fit(features, scale.standardised(arm.rows.targets[sample]), seed=seed)
+        return grow(self.settings.trees, features, scale.standardised(arm.rows.targets[sample]), seed=seed)
 
     def _encoded(self, rows: Candidates) -> Features:
         assert self._encoder is not None

@@ -18,11 +18,14 @@ from treebandit.errors import SavedFileError
 from treebandit.features.encoding import Encoder
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.history import History
+from treebandit.models.schedule import Schedule, rows_until_overdue
 from treebandit.trees.leaf_statistics import LeafStatistics
 
 if TYPE_CHECKING:
     from treebandit.models.tree_model import TreeModel
 
+#: A rebuild is spread over the first of so many parts of the rounds, or rows, until the next one.
+_SPREAD = 48
 #: Rows that a fit takes in at once when it catches up, and how few a thread leaves to the call that takes the fit over.
 _CHUNK, _FEW = 256, 16
 
@@ -46,11 +49,22 @@ class Rebuild:
     exception, in a copy, in a forked process, from a saved file. Only what it was described by is copied and saved.
 
     history, columns: what the trees are grown on. rounds: there were until then. level: of the schedule, that this is
-        the rebuild of.
+        the rebuild of. since: how many rows there were before those with which it became overdue, where it did: then
+        rows tell how much of it is to be done, else rounds.
     """
 
-    def __init__(self, history: History, columns: Columns, *, rounds: int, level: int, seed: int) -> None:
+    def __init__(
+        self,
+        history: History,
+        columns: Columns,
+        *,
+        rounds: int,
+        level: int,
+        seed: int,
+        since: int | None = None,
+    ) -> None:
         self.history, self.columns, self.level, self._seed = history, columns, level, seed
+        self.since = since
         self.fitted_at = len(history), rounds
         #: What steps have read of the model as it was then, so that a rebuild made anew reads the same.
         self.read: dict[str, Floats] = {}
@@ -70,13 +84,24 @@ class Rebuild:
         self.error: BaseException | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("history", "columns", "level", "fitted_at", "_seed")
+        own = ("history", "columns", "level", "fitted_at", "_seed", "since")
         # A copy of what was read: a thread may go on reading while this is written.
         return {name: value for name, value in vars(self).items() if name in own} | {"read": self.read.copy()}
 
     def __setstate__(self, members: dict[str, Any]) -> None:
         vars(self).update(members)
         self._forget()
+
+    def share(self, schedule: Schedule, rows: int, t: int) -> float:
+        """How much of it is to be done once there are so many rows, in round t.
+
+        It is spread over the first 1/48 of its level's rounds: 27 of them after 10,000 rows, none up to 360. One that
+        was overdue is spread over the first 1/48 of the rows until the next: 104 after 10,000, none up to 95.
+        """
+        if self.since is not None:
+            return (rows - self.since) / (1 + rows_until_overdue(self.fitted_at[0]) // _SPREAD)
+        first, lasting = schedule.rounds(self.level)
+        return (t + 2 - first) / (1 + lasting // _SPREAD)
 
     def advance(self, model: TreeModel, share: float) -> None:
         """Go on until a share of the work is done; an exception on the way means to start anew."""
@@ -160,6 +185,7 @@ class Rebuild:
             "rounds": rounds,
             "level": self.level,
             "seed": self._seed,
+            "since": self.since,
             "read": dict(self.read),
         }
         return {**own, "columns": columns, "newest": newest_columns}
@@ -180,7 +206,9 @@ class Rebuild:
             raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
         history.columns = newest
         rounds, level = schema.whole(state, "rounds", least=1), schema.whole(state, "level")
-        restored = cls(history.first(rows), columns, rounds=rounds, level=level, seed=seed)
+        # Files of before lack it: their rebuilds were spread over rounds.
+        since = schema.whole(state, "since", most=rows) if state.get("since") is not None else None
+        restored = cls(history.first(rows), columns, rounds=rounds, level=level, seed=seed, since=since)
         read = schema.part(state, "read")
         restored.read = {name: schema.array(read, name, np.float64, (reads,)) for name in read}
         return restored

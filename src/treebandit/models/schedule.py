@@ -79,6 +79,11 @@ class Schedule:
         return math.exp(min(level, turn) / self.factor + max(level - turn, 0.0) / self.later)
 
 
+def rows_until_overdue(fitted: int) -> int:
+    """How many more rows than were fitted are overdue to be fitted, where there are no more rounds."""
+    return int((_GROWTH - 1.0) * fitted)
+
+
 class Dropped(NamedTuple):
     """How many rounds the rows that a model has dropped stand for; and how many the schedule leaves out for them.
 

@@ -24,11 +24,10 @@ from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
 from treebandit.trees.calibration_fit import calibrate_steps
 from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner
+from treebandit.trees.growing import grow, grow_steps
 from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics, held_out
 
-#: A rebuild is spread over the first of so many parts of the rounds until the next one.
-_SPREAD = 48
 #: Share of a rebuild that is done when rows are encoded, and when the trees are grown.
 _ENCODED, _GROWN = 0.1, 0.9
 #: The same when the trees are grown and when they are measured, where trees of parts of the rows follow.
@@ -80,23 +79,23 @@ class TreeModel(HistoryModel):
         memory, dropped = self._watched(rows, rewards), self.dropped
         newest = self.fitted_at if job is None else job.fitted_at
         overdue = self._schedule.overdue((len(history), dropped.left(t + 1)), newest)
-        if memory.alarm or not self.scale.fits(rewards) or (overdue and not self.settings.background):
+        if memory.alarm or not self.scale.fits(rewards):
             return self._rebuilt(history, memory, rows, t, random)
         level = self._schedule.level(t + 1 - dropped.by_schedule)
-        if job is not None and level > job.level and not self.settings.background:
+        if job is not None and (level > job.level or overdue) and not self.settings.background:
             job = None  # there is a newer one to make
         drawn = random
         if job is None and (level > self.level or overdue):
             before, (history, dropped, level) = history, self._kept(history, memory, t)
-            if self._share(t - dropped.by_schedule, level) >= 1.0:
+            drawn, since = copy_of(random), max(len(history) - len(rewards), 0) if overdue else None
+            seed, rounds = int(drawn.integers(2**63)), dropped.left(t + 1)
+            job = Rebuild(history, rows.columns, rounds=rounds, level=level, seed=seed, since=since)
+            if self._share(job, len(history), t - dropped.by_schedule) >= 1.0:
                 return self._rebuilt(before, memory, rows, t, random)
-            drawn = copy_of(random)
-            seed = int(drawn.integers(2**63))
-            job = Rebuild(history, rows.columns, rounds=dropped.left(t + 1), level=level, seed=seed)
         elif job is not None and self.settings.background:
             self.drop_failed()  # one that has finished is taken over by `prepared_swap`
         elif job is not None:
-            share = self._share(t - dropped.by_schedule, job.level)
+            share = self._share(job, len(history), t - dropped.by_schedule)
             job.advance(self, share)
             if share >= 1.0:
                 return self._swapped(job, history, memory, rows, rewards)
@@ -133,17 +132,12 @@ class TreeModel(HistoryModel):
         rounds = max(round(dropped.left(t + 1) * kept.mean()), 1), self._schedule.rounds(level)[0]
         return history.only(kept), Dropped(*(max(t + 1 - each, 0) for each in rounds)), level
 
-    def _share(self, t: int, level: int) -> float:
-        """How much of a level's rebuild is to be done by round t; below 1 only where it can be done in shares.
-
-        It is spread over the first 1/48 of the level's rounds: 27 of them after 10,000 rows, none up to 360.
-        """
+    def _share(self, job: Rebuild, rows: int, t: int) -> float:
+        """How much of a rebuild is to be done with so many rows, in round t; below 1 only where it has steps."""
         if self.settings.background:
             return 0.0
-        if not isinstance(self.settings.trees, SteppedTreeLearner):
-            return 1.0
-        first, lasting = self._schedule.rounds(level)
-        return (t + 2 - first) / (1 + lasting // _SPREAD)
+        stepped = isinstance(self.settings.trees, SteppedTreeLearner)
+        return job.share(self._schedule, rows, t) if stepped else 1.0
 
     def drop_failed(self) -> None:
         """Raise what ended a rebuild on a thread; it is given up."""
@@ -284,9 +278,9 @@ class TreeModel(HistoryModel):
         """Trees on these rows; a learner that can use it learns which features are one category's."""
         trees = self.settings.trees
         if not isinstance(trees, SteppedTreeLearner):
-            return trees.fit(features, targets, seed=seed)
+            return grow(trees, features, targets, seed=seed)
         groups, masked = encoder.column_groups, self._masked(encoder)
-        steps = trees.fit_steps(features, targets, seed=seed, column_groups=groups, masked=masked)
+        steps = grow_steps(trees, features, targets, seed=seed, column_groups=groups, masked=masked)
         return (yield from steps)
 
     def _masked(self, encoder: Encoder) -> Masked:
@@ -320,8 +314,8 @@ class TreeModel(HistoryModel):
         )
         leaves = yield from scaled(measuring, grown_at, measured_at)
         if calibrated:
-            grow, seed = partial(self._grown, encoder), int(random.integers(2**31 - 1))
-            learning = calibrate_steps(grow, leaves, *own, seed=seed)
+            again, seed = partial(self._grown, encoder), int(random.integers(2**31 - 1))
+            learning = calibrate_steps(again, leaves, *own, seed=seed)
             leaves.calibration = yield from scaled(learning, measured_at, 1.0)
         return leaves, predicted if whole and settings.leaf_output == "library" else None
 

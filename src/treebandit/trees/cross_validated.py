@@ -12,6 +12,7 @@ from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.parameters import check_number
 from treebandit.trees.forest import Forest, TreeLearner
+from treebandit.trees.growing import grow
 from treebandit.trees.limits import check_learner
 from treebandit.trees.xgboost_trees import XGBoostTrees
 
@@ -55,11 +56,10 @@ class CrossValidatedTrees:
         if len(targets) >= 2 * self.folds:
             for left_out in range(self.folds):
                 grown, held = fold != left_out, fold == left_out
-                forest = boosted.fit(features[grown], targets[grown], seed=seed)
+                forest = grow(boosted, features[grown], targets[grown], seed=seed)
                 errors += _squared_errors(forest, features[held], targets[held])
         best = int(errors.argmin()) + 1
-        grown_again: Forest = replace(boosted, n_trees=best).fit(features, targets, seed=seed)
-        return grown_again
+        return grow(replace(boosted, n_trees=best), features, targets, seed=seed)
 
 
 def _squared_errors(forest: Forest, features: Features, targets: Floats) -> Floats:

@@ -14,6 +14,16 @@ from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError, SavedFileError, ShapeError
 from treebandit.features.encoding import ColumnGroups
 from treebandit.trees import kernels
+from treebandit.trees.forest_checks import (
+    GivenNodes,
+    check_bags,
+    check_children,
+    check_features,
+    check_forest,
+    check_numbers,
+    check_parents,
+    column_bits,
+)
 from treebandit.trees.kernels import CHAINS, NODE, ForestArrays
 
 #: Columns, and the share of the trees that may not see them.
@@ -87,7 +97,9 @@ class Forest:
     arrays: tuple[Any, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        n_trees, bits = len(self.sizes), _column_bits(self.n_features)
+        check_forest(self.nodes, self.sizes, self.values, self.n_features, self.base, self.learning_rate)
+        check_bags(self.in_bag, len(self.sizes))
+        n_trees, bits = len(self.sizes), column_bits(self.n_features)
         blocks = -(-n_trees // CHAINS)
         roots = np.full(blocks * CHAINS, len(self.nodes) - 1, np.uint64)
         roots[:n_trees] = self.starts
@@ -150,33 +162,44 @@ class Forest:
         sizes: nodes per tree. All others: one entry per node, tree after tree, the first node of a tree its root.
         left, right: child within the tree, negative at a leaf. threshold: float32, go right where x >= threshold.
         missing_left: where NaN goes. value: output of a leaf, anything elsewhere. Nodes without a parent are dropped.
+        What are no trees gets a ParameterError or a ShapeError: a child outside of its tree, a node with two parents, a
+        feature that does not exist, a threshold or value that is NaN. A threshold may be infinite, to split what is
+        missing from what is there.
         """
-        given = np.asarray(sizes, np.int64)
-        starts = np.cumsum(given) - given
-        offset = np.repeat(starts, given)
-        left_ = np.asarray(left, np.int64)
-        is_leaf = left_ < 0
-        left_, right_ = left_ + offset, np.asarray(right, np.int64) + offset
-        order = _siblings_together(starts, left_, right_, is_leaf)
-        leaf = is_leaf[order]
-        place = np.zeros(len(left_), np.int64)
+        check_numbers(n_features, base, learning_rate)
+        given = GivenNodes.read(
+            sizes=sizes,
+            left=left,
+            right=right,
+            feature=feature,
+            threshold=threshold,
+            missing_left=missing_left,
+            value=value,
+        )
+        is_leaf = given.left < 0
+        order, tree_of = _siblings_together(given, is_leaf)
+        leaf, column = is_leaf[order], given.feature[order]
+        check_features(column[~leaf], n_features)
+        starts, place = np.cumsum(given.sizes) - given.sizes, np.zeros(len(is_leaf), np.int64)
         place[order] = np.arange(len(order))
-        distance = np.where(leaf, 0, place[left_[order] * ~leaf] - np.arange(len(order)))
-        column = np.asarray(feature)[order] + n_features * ~np.asarray(missing_left, np.bool_)[order]
-        bits = _column_bits(n_features)
+        first_child = np.where(leaf, 0, given.left[order] + starts[tree_of])
+        distance = np.where(leaf, 0, place[first_child] - np.arange(len(order)))
+        column = column + n_features * ~given.missing_left[order]
+        bits = column_bits(n_features)
         if int(distance.max(initial=0)) >> (32 - bits):
             raise ParameterError(
-                f"trees of up to {int(given.max())} nodes over {n_features} features do not fit the node layout; "
+                f"trees of up to {int(given.sizes.max())} nodes over {n_features} features do not fit the node layout; "
                 "limit max_depth or use fewer columns"
             )
         nodes = np.zeros(len(order) + 1, NODE)
-        nodes["threshold"][:-1] = np.where(leaf, np.float32(np.nan), np.asarray(threshold, np.float32)[order])
+        # Rows have -inf for what is missing and goes left: it must be below every threshold.
+        limits = np.maximum(given.threshold[order], np.finfo(np.float32).min)
+        nodes["threshold"][:-1] = np.where(leaf, np.float32(np.nan), limits)
         nodes["step"][:-1] = np.where(leaf, 0, distance << bits | column)
         nodes["threshold"][-1] = np.nan
-        values = np.append(np.where(leaf, np.asarray(value, np.float64)[order], 0.0), 0.0)
-        tree_of = np.repeat(np.arange(len(given)), given)[order]
-        kept = np.bincount(tree_of, minlength=len(given)).astype(np.int64)
-        return cls(nodes, kept, values, n_features, float(base), float(learning_rate), in_bag)
+        values = np.append(np.where(leaf, given.value[order], 0.0), 0.0)
+        kept = np.bincount(tree_of, minlength=len(given.sizes)).astype(np.int64)
+        return cls(nodes, kept, values, int(n_features), float(base), float(learning_rate), in_bag)
 
     def checked(self, features: Features) -> Features:
         """Rows as kernels take them; other widths would be read out of bounds."""
@@ -220,42 +243,14 @@ class Forest:
         sizes = schema.array(state, "sizes", np.int64, (None,), least=1, most=len(nodes))
         values = schema.array(state, "values", np.float64, (len(nodes),))
         width = schema.whole(state, "n_features", least=1, most=1 << 30)
-        _check_nodes(nodes, sizes, width)
-        if values[-1] != 0.0:
-            raise SavedFileError("values do not end in a 0")
         base, rate = schema.number(state, "base"), schema.number(state, "learning_rate", least=0.0, most=1.0)
-        return cls(nodes, sizes, values, width, base, rate)
+        try:
+            return cls(nodes, sizes, values, width, base, rate)
+        except ParameterError as error:
+            raise SavedFileError(f"a saved forest cannot be used: {error}") from error
 
 
 _SAVED = ("nodes", "sizes", "values", "n_features", "base", "learning_rate")
-
-
-def _check_nodes(nodes: NDArray[np.void], sizes: NDArray[np.int64], n_features: int) -> None:
-    """Raise a SavedFileError unless every walk stays in its tree, ends, and reads columns that exist.
-
-    Level by level with siblings side by side, the k-th inner node of a tree has its children at 1 + 2k and 2 + 2k.
-    Where that holds and lies ahead of the node, every node has one parent before it.
-    """
-    n, bits = len(nodes) - 1, _column_bits(n_features)
-    step, threshold = nodes["step"].astype(np.int64), nodes["threshold"]
-    is_leaf = step == 0
-    safe = len(sizes) > 0 and int(sizes.sum()) == n and is_leaf[-1]
-    if safe:
-        starts = np.cumsum(sizes) - sizes
-        splits = np.concatenate([[0], np.cumsum(~is_leaf)])
-        per_tree = splits[starts + sizes] - splits[starts]
-        inner = np.flatnonzero(~is_leaf)
-        number = np.arange(len(inner)) - np.repeat(splits[starts], per_tree)
-        children = np.repeat(starts, per_tree) + 1 + 2 * number
-        safe = (
-            (sizes == 2 * per_tree + 1).all()
-            and (step[inner] >> bits == children - inner).all()
-            and (children > inner).all()
-            and ((step[inner] & ((1 << bits) - 1)) < 2 * n_features).all()
-            and (np.isnan(threshold) == is_leaf).all()
-        )
-    if not safe:
-        raise SavedFileError("nodes do not form trees")
 
 
 def joined(trees: Sequence[Mapping[str, Any]], name: str, dtype: Any) -> NDArray[Any]:
@@ -272,28 +267,32 @@ def less_or_equal(threshold: ArrayLike) -> NDArray[np.float32]:
         return np.nextafter(below, np.float32(np.inf))
 
 
-def _column_bits(n_features: int) -> int:
-    """Bits of a node's step that name the column: each is there twice, see `kernels.lay_out`."""
-    return max(1, (2 * n_features - 1).bit_length())
-
-
 def _siblings_together(
-    starts: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], is_leaf: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """An order of the nodes, tree by tree and level by level, with siblings side by side."""
-    level = starts
-    levels, trees = [level], [np.arange(len(starts))]
+    given: GivenNodes, is_leaf: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
+    """An order of the nodes, tree by tree and level by level, with siblings side by side; and the tree of each."""
+    sizes, starts = given.sizes, np.cumsum(given.sizes) - given.sizes
+    level, tree, visited = starts, np.arange(len(starts)), 0
+    levels, trees = [level], [tree]
     while True:
+        visited += len(level)
+        check_parents(visited, len(is_leaf))
         inner = ~is_leaf[level]
         if not inner.any():
             break
-        trees.append(np.repeat(trees[-1][inner], 2))
-        level = np.column_stack((left[level[inner]], right[level[inner]])).ravel()
+        parents, tree = level[inner], np.repeat(tree[inner], 2)
+        first = starts[tree]
+        level = np.column_stack((given.left[parents], given.right[parents])).ravel() + first
+        check_children(level, first, sizes[tree])
         levels.append(level)
-    tree_of = np.concatenate(trees)
+        trees.append(tree)
+    tree_of: NDArray[np.integer[Any]] = np.concatenate(trees)
     # Numbers of 16 bits are sorted in one pass.
     tree_of = tree_of.astype(np.uint16) if len(starts) < 1 << 16 else tree_of
-    return np.concatenate(levels)[np.argsort(tree_of, kind="stable")]
+    by_tree = np.argsort(tree_of, kind="stable")
+    order = np.concatenate(levels)[by_tree]
+    check_parents(visited, len(is_leaf), order)
+    return order, tree_of[by_tree]
 
 
 def _depths(starts: NDArray[np.int64], is_leaf: NDArray[np.bool_]) -> NDArray[np.int64]:

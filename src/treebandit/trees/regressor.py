@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from treebandit.core import Estimate, Features, Floats
+from treebandit.core import Columns, Estimate, Features, Floats
 from treebandit.drift import FIRST_ROWS, LARGEST_ERROR, Adwin, MemoryRule, check_memory, error_window
-from treebandit.errors import InputError, MissingExtraError, ParameterError
+from treebandit.errors import MissingExtraError, ParameterError
 from treebandit.features.reward_scale import RewardScale
+from treebandit.features.scaling import ColumnUnits
 from treebandit.parameters import check_choice, check_number
 from treebandit.steps import exhausted
 from treebandit.trees.calibration_fit import FEWEST_ROWS, calibrate_steps
 from treebandit.trees.forest import Forest, TreeLearner
+from treebandit.trees.growing import grow
 from treebandit.trees.leaf_statistics import (
     LeafOutput,
     LeafStatistics,
@@ -25,6 +28,7 @@ from treebandit.trees.leaf_statistics import (
     held_out,
 )
 from treebandit.trees.limits import check_learner
+from treebandit.trees.regressor_inputs import AS_NUMBERS, columns_of, table_of, targets_of
 from treebandit.trees.xgboost_trees import XGBoostTrees
 
 try:
@@ -41,7 +45,6 @@ _NESTED = "trees__"
 _FREQUENT, _REACH = 0.05, 1.0
 #: So many of the newest rows are kept while all targets are equal.
 _MOST_EQUAL = 10_000
-_AS_FEATURES: dict[str, Any] = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
 
 
 class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -63,9 +66,11 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         each, in `fit` and after a change.
     random_state: a seed, a `numpy.random.RandomState`, or None for a new one each time.
 
-    Features are taken as 32-bit floats, NaN for missing. Targets may have any unit: trees are grown on standardised
-    ones. After `fit`: `leaves_`, the LeafStatistics, of standardised targets; `scale_`, their mean and deviation; and
-    scikit-learn's `n_features_in_` and `feature_names_in_`.
+    Features are taken as 32-bit floats, NaN for missing; of a column whose numbers are close to each other, as unix
+    seconds are, or very small, with an offset and a unit that keep their digits. Dates and masks are refused. A `fit`
+    or `partial_fit` that fails leaves the regressor as it was. Targets may have any unit: trees are grown on
+    standardised ones. After `fit`: `leaves_`, the LeafStatistics, of such features and targets; `scale_`, mean and
+    deviation of the targets; and scikit-learn's `n_features_in_` and `feature_names_in_`.
 
     >>> import numpy as np
     >>> from treebandit import HistogramForest, TreeEnsembleRegressor
@@ -124,10 +129,21 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     def fit(self, X: Any, y: ArrayLike, **unsupported: Any) -> Self:
         """Grow the trees on (n, d) features and (n,) targets and measure their leaves."""
-        self._check_arguments(X, unsupported)
-        self._grow_on(*self._validated(X, y, reset=True))
-        self._windows = self._new_windows()
+        self._check_arguments(unsupported)
+        with self._as_before_on_failure():
+            self._grow_on(*self._validated(X, y, reset=True))
+            self._windows = self._new_windows()
         return self
+
+    @contextmanager
+    def _as_before_on_failure(self) -> Iterator[None]:
+        """Give the regressor back all its members where what is done meanwhile fails."""
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def _new_windows(self) -> list[Adwin]:
         """Windows of errors and of their squares, which begin with those that trees of one half make on the other.
@@ -160,7 +176,9 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         random, calibrated = check_random_state(self.random_state), self.variance == "calibrated"
         self.leaves_ = self._measured(features, scale.standardised(targets), random, calibrated=calibrated)
         self.scale_ = scale
-        self._rows = None if self.memory == "all" and _suffice(targets) else (features, targets)
+        # Copies: the rows may be the caller's own.
+        kept = self.memory != "all" or not _suffice(targets)
+        self._rows = (features.copy(), targets.copy()) if kept else None
         self._grown_on, self._frequent = len(targets), _frequent(targets)
 
     def partial_fit(self, X: Any, y: ArrayLike, **unsupported: Any) -> Self:
@@ -170,11 +188,16 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         """
         if not hasattr(self, "leaves_"):
             return self.fit(X, y, **unsupported)
-        self._check_arguments(X, unsupported)
-        features, targets = self._validated(X, y, reset=False)
+        self._check_arguments(unsupported)
+        with self._as_before_on_failure():
+            self._learn_more(*self._validated(X, y, reset=False))
+        return self
+
+    def _learn_more(self, features: Features, targets: Floats) -> None:
+        """Change leaves or grow new trees, as `partial_fit` says."""
         if self._rows is None or (self.memory == "all" and _suffice(self._rows[1])):
             self.leaves_.update(features, self.scale_.standardised(targets))
-            return self
+            return
         windows, known = [window.copy() for window in self._windows], len(self._rows[1])
         watched = self.memory == "auto" and known >= FIRST_ROWS
         worse = _watch(windows, self._errors(features, targets)) if watched else []
@@ -194,7 +217,6 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             self.leaves_.update(features, self.scale_.standardised(targets))
             self._rows = rows
         self._windows = windows
-        return self
 
     def predict(
         self, X: Any, *, return_std: bool = False, interval: float | None = None
@@ -238,14 +260,20 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         return self.scale_.original(self.leaves_.estimate(self._features(X)))
 
     def _features(self, X: Any) -> Features:
-        _refuse_sparse(X)
-        features: Features = validate_data(self, X, reset=False, **_AS_FEATURES)
-        return features
+        values = validate_data(self, table_of(X), reset=False, **AS_NUMBERS)
+        return self._units.narrow(values, self._columns)
 
     def _validated(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[Features, Floats]:
-        wanted = {**_AS_FEATURES, "ensure_min_samples": 2 if reset else 1, "y_numeric": True}
-        features, targets = validate_data(self, X, y, reset=reset, **wanted)
-        return features, np.asarray(targets, np.float64)
+        """Features in 32 bits, with offset and unit where a column needs them, and targets."""
+        wanted = {**AS_NUMBERS, "ensure_min_samples": 2 if reset else 1, "y_numeric": True}
+        values, targets = validate_data(self, table_of(X), targets_of(y), reset=reset, **wanted)
+        before: ColumnUnits = ColumnUnits.none(self._columns) if reset else self._units
+        self._units: ColumnUnits = before.learned(values, self._columns)
+        return self._units.narrow(values, self._columns), np.asarray(targets, np.float64)
+
+    @property
+    def _columns(self) -> Columns:
+        return columns_of(self.n_features_in_, getattr(self, "feature_names_in_", None))
 
     def _measured(
         self, features: Features, targets: Floats, random: Any, *, calibrated: bool
@@ -258,7 +286,7 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             measured, grown = held_out(len(targets), self.held_out_share, random)
         own = features[grown], targets[grown]
         leaves = LeafStatistics.measure(
-            self._learner.fit(*own, seed=seed),
+            grow(self._learner, *own, seed=seed),
             features[measured],
             targets[measured],
             output=self.leaf_output,
@@ -271,17 +299,15 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     def _grow(self, features: Features, targets: Floats, seed: int) -> Generator[float, None, Forest]:
         yield 0.0
-        forest: Forest = self._learner.fit(features, targets, seed=seed)
-        return forest
+        return grow(self._learner, features, targets, seed=seed)
 
-    def _check_arguments(self, X: Any, unsupported: dict[str, Any]) -> None:
+    def _check_arguments(self, unsupported: dict[str, Any]) -> None:
         for name, value in unsupported.items():
             if value is not None:
                 raise ParameterError(
                     f"fit has no {name}: leaf statistics count rows, and a weighted row would be surer than it is; "
                     "leave rows out at random instead (a copy of a row would be taken for one more observation)"
                 )
-        _refuse_sparse(X)
         check_choice("leaf_output", self.leaf_output, ("library", "average"))
         check_choice("statistics", self.statistics, ("all", "held_out", "out_of_bag"))
         check_choice("variance", self.variance, ("leaf", "calibrated"))
@@ -322,11 +348,3 @@ def _watch(windows: list[Adwin], errors: Floats) -> list[Adwin]:
     errors = np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR)
     taken = zip(windows, (errors, errors**2), strict=True)
     return [window for window, numbers in taken if window.update(numbers.tolist())]
-
-
-def _refuse_sparse(X: Any) -> None:
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise InputError(
-            f"X is a sparse {type(X).__name__}; a split needs to know a missing value from a 0, so give a dense array: "
-            "X.toarray()"
-        )
