@@ -4,6 +4,7 @@ import pytest
 from service.replay import state
 
 from treebandit.service import erasure, models
+from treebandit.service import fold as fold_module
 from treebandit.service.config import BanditConfig, changed, checked
 from treebandit.service.entries import DecisionBody, NewActivation, NewDecision, NewReward, RewardBody
 from treebandit.service.fold import Fold, aggregated
@@ -256,6 +257,95 @@ def test_erased_rows_are_in_no_later_model(store, tmp_path):
     kept = store.rows("SELECT min(place) FROM models WHERE bandit = ?", (shop.row.id,))[0][0]
     assert kept >= place
     session.close()
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    """Counts how often a state is made from the log."""
+    made, at = [], Fold.at.__func__
+    monkeypatch.setattr(
+        Fold, "at", classmethod(lambda *given, **named: made.append(1) or at(*given, **named))
+    )
+    return made
+
+
+def erased_and_rolled_back(shop, rounds):
+    """Entries that make the state anew, one after the other, each with rows before it; the fold that reads along."""
+    live = shop.fold()
+    session = shop.store.database.learner_session()
+    for number in range(rounds):
+        play(shop, 6, 6 * number)
+        if number % 3 == 2:
+            learned = live.place
+            what = models.Published(version=0, learned=learned, t=live.t)
+            version = models.publish(shop.store, session.connection, shop.row.id, b"", what)
+            play(shop, 2, 1000 + 2 * number)
+            models.roll_back(shop.store, shop.row.id, version)
+        else:
+            erasure.erase(shop.store, shop.row.id, ids=[f"d{6 * number + 1}", f"d{6 * number - 1}"])
+        while live.advance():
+            pass
+    session.close()
+    return live
+
+
+def by_definition(monkeypatch, shop):
+    """The state where every erasure and every roll-back reads the log from its beginning."""
+
+    def anew(fold, entry, place):
+        before = Fold.at(fold.store, fold.bandit, place, from_checkpoint=False)
+        names = ("agent", "offset", "rows", "offered") + ("skipped",) * (entry.kind == "erasure")
+        vars(fold).update({name: getattr(before, name) for name in names})
+
+    def rollback(fold, entry, about):
+        anew(fold, entry, msgspec.json.decode(entry.body, type=models.RolledBack).learned)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(
+            fold_module._STEPS, "erasure", lambda fold, entry, _: anew(fold, entry, entry.place - 1)
+        )
+        patch.setitem(fold_module._STEPS, "rollback", rollback)
+        return shop.fold(from_checkpoint=False)
+
+
+def test_erasures_and_roll_backs_lead_to_what_they_are_defined_by(sqlite, tmp_path, monkeypatch):
+    shop = Shop(sqlite)
+    live = erased_and_rolled_back(shop, 7)
+    wanted = by_definition(monkeypatch, shop)
+    again = shop.fold(from_checkpoint=False)
+    small = Fold(sqlite, shop.row.id, shop.row.config)
+    while small.advance(limit=5, through=live.place):
+        pass
+    for found in (live, again, small):
+        assert state(found.agent, tmp_path) == state(wanted.agent, tmp_path)
+        assert {**found.note(), "changed": 0} == {**wanted.note(), "changed": 0}
+    assert wanted.rows > 0
+
+
+def test_each_erasure_and_roll_back_reads_the_log_once(sqlite, replays):
+    shop = Shop(sqlite, agent={"class": "LinUCB", "seed": 0})
+    erased_and_rolled_back(shop, 12)
+    assert len(replays) == 1 + 12  # where they are read as they come
+    replays.clear()
+    shop.fold(from_checkpoint=False)
+    assert len(replays) == 1
+    late = Fold(sqlite, shop.row.id, shop.row.config)
+    replays.clear()
+    while late.advance(limit=1000):
+        pass
+    assert len(replays) <= 2 + 4  # one for all erasures, and one for each roll-back
+
+
+def test_an_erased_first_decision_is_not_in_the_model_either(sqlite, tmp_path):
+    shop = Shop(sqlite)
+    live = shop.fold()
+    shop.decide("d")
+    live.advance()
+    assert live.offered
+    erasure.erase(sqlite, shop.row.id, ids=["d"])
+    live.advance()
+    assert not live.offered
+    assert state(live.agent, tmp_path) == state(shop.fold(from_checkpoint=False).agent, tmp_path)
 
 
 def test_a_learner_on_its_own_thread(store):

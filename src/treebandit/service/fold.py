@@ -7,7 +7,7 @@ place depends on the log alone, not on when or in how large steps it was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,16 @@ _BATCH = 500
 #: Members of a Fold that a checkpoint keeps.
 _NOTED = ("t", "offset", "rows", "skipped", "offered", "changed")
 _About = dict[str, list[Entry]]
+_LAST = 1 << 62
+
+
+class _State(NamedTuple):
+    """What a roll-back goes back to. agent: as `models.saved_bytes` has it."""
+
+    agent: bytes
+    offset: int
+    rows: int
+    offered: bool
 
 
 class Fold:
@@ -41,24 +51,46 @@ class Fold:
         self.offered = False
         #: The place of the checkpoint that this fold began with.
         self.taken_up = 0
+        #: Erasures up to this place were in the log before this fold read it: what they erased was never learned here.
+        self.erased = 0
+        #: Places that later entries roll back to, in their order; and the states there, once they were passed.
+        self._targets: list[int] = []
+        self._passed: dict[int, _State] = {}
 
     @classmethod
-    def at(cls, store: Store, bandit: int, place: int, *, from_checkpoint: bool = True) -> Fold:
-        """The state after the entry at `place`: from the newest checkpoint before it, or from the beginning."""
+    def at(
+        cls,
+        store: Store,
+        bandit: int,
+        place: int,
+        *,
+        from_checkpoint: bool = True,
+        passed: dict[int, _State] | None = None,
+    ) -> Fold:
+        """The state after the entry at `place`: from the newest checkpoint before it, or from the beginning.
+
+        passed: states at places that entries roll back to, known from another fold of the same log. Each is made once,
+        so that the cost is at most that of one reading of the log per such place.
+        """
         first = store.entries(bandit, 0, 1, kind="config")
         if not first:
             raise StoreError("the bandit has no settings in its log")
         fold = cls(store, bandit, msgspec.json.decode(first[0].body, type=BanditConfig))
+        erased = store.last_entry(bandit, ["erasure"], _LAST)
+        fold.erased = 0 if erased is None else erased.place
         if from_checkpoint:
             # A checkpoint from before an erasure still holds the rows that were erased.
-            erased = store.last_entry(bandit, ["erasure"], 1 << 62)
-            found = models.newest(
-                store, bandit, "checkpoint", through=place, least=0 if erased is None else erased.place
-            )
+            found = models.newest(store, bandit, "checkpoint", through=place, least=fold.erased)
             if found is not None:
                 fold._take_up(found)
+        fold._passed = {} if passed is None else passed
+        fold._targets = sorted(
+            {target for target in _rolled_back_to(store, bandit, place) if target >= fold.place}
+            - fold._passed.keys()
+        )
         while fold.advance(through=place):
             pass
+        fold._passed = {}
         return fold
 
     def note(self) -> dict[str, int]:
@@ -85,11 +117,15 @@ class Fold:
             self.bandit, [entry.decision for entry in entries if entry.decision is not None]
         )
         for entry in entries:
+            while self._targets and self._targets[0] < entry.place:
+                self._passed[self._targets.pop(0)] = self._state()
             rows = self.rows
             _STEPS[entry.kind](self, entry, about)
             self.place = entry.place
             if self.rows != rows or entry.kind in ("upload", "rollback", "erasure"):
                 self.changed = entry.place
+        if through is None:
+            self._passed.clear()
         return len(entries)
 
     def _config(self, entry: Entry, about: _About) -> None:
@@ -133,7 +169,7 @@ class Fold:
 
     def _close(self, entry: Entry, about: _About) -> None:
         closed = msgspec.json.decode(entry.body, type=Closed)
-        last = (closed.after, 1 << 62)
+        last = (closed.after, _LAST)
         while ended := self.store.due(self.bandit, closed.after, closed.until, last, _BATCH):
             last = (ended[-1].due or 0, ended[-1].place)
             ended = [each for each in ended if each.place < entry.place and each.decision is not None]
@@ -185,17 +221,26 @@ class Fold:
         self.offered = True
 
     def _rollback(self, entry: Entry, about: _About) -> None:
-        before = Fold.at(self.store, self.bandit, msgspec.json.decode(entry.body, type=RolledBack).learned)
-        self.agent, self.offset, self.rows = before.agent, before.offset, before.rows
-        self.offered = before.offered
+        target = msgspec.json.decode(entry.body, type=RolledBack).learned
+        if target not in self._passed:
+            before = Fold.at(self.store, self.bandit, target, passed=self._passed)
+            self._passed[target] = before._state()
+        then = self._passed[target]
+        self.agent = models.loaded(then.agent)
+        self.offset, self.rows, self.offered = then.offset, then.rows, then.offered
+
+    def _state(self) -> _State:
+        return _State(models.saved_bytes(self.agent), self.offset, self.rows, self.offered)
 
     def _erasure(self, entry: Entry, about: _About) -> None:
-        if not self.rows:
+        if entry.place <= self.erased:
             return
-        # What was erased is in the agent: make it anew from the log, where it is no more.
+        # What was erased is in the agent: make it anew from the log, where it is no more. The new one has read nothing
+        # of what later erasures, up to the last of now, have taken from the log.
         anew = Fold.at(self.store, self.bandit, entry.place - 1, from_checkpoint=False)
         self.agent, self.offset, self.rows = anew.agent, anew.offset, anew.rows
-        self.skipped, self.offered = anew.skipped, anew.offered
+        self.skipped, self.offered, self.erased = anew.skipped, anew.offered, anew.erased
+        self._passed.clear()
 
     def _nothing(self, entry: Entry, about: _About) -> None:
         """Tells others; changes nothing here."""
@@ -227,6 +272,20 @@ def aggregated(values: Sequence[float | list[float]], how: str) -> float | list[
         return [float(aggregated(list(row), how)) for row in zip(*lists, strict=True)]  # type: ignore[arg-type]
     total = sum(value for value in values if not isinstance(value, list))
     return total if how == "sum" else total / len(values)
+
+
+def _rolled_back_to(store: Store, bandit: int, through: int) -> list[int]:
+    """The places that entries up to `through` roll back to."""
+    found: list[int] = []
+    after = 0
+    while entries := store.entries(bandit, after, _BATCH, kind="rollback"):
+        after = entries[-1].place
+        found += [
+            msgspec.json.decode(each.body, type=RolledBack).learned
+            for each in entries
+            if each.place <= through
+        ]
+    return found
 
 
 def _decision_in(about: _About, entry: Entry) -> Entry | None:
@@ -267,8 +326,8 @@ def outcome(entries: Sequence[Entry]) -> tuple[Any, int | None]:
     if decision is None or not decision.body:
         return None, None
     about = {str(decision.decision): list(entries)}
-    due = _due(decision, about, before=1 << 62)
-    rewards = [each for each in _rewards(decision, about, before=1 << 62, due=due) if each.body]
+    due = _due(decision, about, before=_LAST)
+    rewards = [each for each in _rewards(decision, about, before=_LAST, due=due) if each.body]
     if not rewards or (decision.due is None and due is None):
         return None, None
     how = decision_body(decision.body).aggregation
