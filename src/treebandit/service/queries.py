@@ -140,6 +140,16 @@ def sample(store: Store, row: BanditRow, seen: Window, every: int, most: int = 2
     return [SampledDecision(each[0], bool(each[1]), bytes(each[2])) for each in reversed(found)]
 
 
+def newest_decision(store: Store, bandit: int) -> bytes | None:
+    """The body of the last decision that is not erased."""
+    found = store.rows(
+        "SELECT body FROM entries WHERE bandit = ? AND kind = 'decision' AND arm IS NOT NULL "
+        "ORDER BY time DESC, place DESC LIMIT 1",
+        (bandit,),
+    )
+    return bytes(found[0][0]) if found else None
+
+
 def decided_between(store: Store, row: BanditRow, seen: Window) -> int:
     """How many decisions there are."""
     sql = "SELECT count(*) FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?"
