@@ -42,9 +42,9 @@ class Shop:
 
     def reward(self, id, value=1.0, key=None):
         first = self.now.config.aggregation == "first"
-        key = ("" if first else str(self.random.integers(2**60))) if key is None else key
-        total = float(np.sum(value))
-        new = NewReward(id, key, total, msgspec.json.encode(RewardBody(value)), first)
+        made = str(self.random.integers(2**60)) if key is None else key
+        body = msgspec.json.encode(RewardBody(value))
+        new = NewReward(id, made, float(np.sum(value)), body, first, key is None)
         return self.store.append_now(Group(self.row.id, [new]))[0].status
 
     def activate(self, id):

@@ -50,7 +50,7 @@ def test_several_and_slots(served, shop):
     single = served.decide("s", name=shop)
     assert served.decide("s", name=shop, slots=[{"id": "top"}]) == {**single, "repeated": True}
     assert served.reward("e", name=shop, slot="top")["status"] == "counted"
-    assert served.reward("e", name=shop, slot="none", status=202)["status"] == "early"
+    assert served.reward("other", name=shop, slot="none", status=202)["status"] == "early"
 
 
 def test_excluded_arms_are_not_chosen(served, shop):

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 from service.served import Served
-from service.test_fold import SECOND, Shop
+from service.shop import SECOND, Shop
 
 from treebandit.service.config import BanditConfig
 from treebandit.service.dashboard import dashboard, lateness

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from service.test_fold import SECOND, Shop
+from service.shop import SECOND, Shop
 
 from treebandit.service import erasure, queries
-from treebandit.service.fold import outcome
+from treebandit.service.outcomes import outcome
 from treebandit.service.queries import Window
 
 ALL = Window(0, 1 << 60)

@@ -78,6 +78,8 @@ class DecisionAnswer(msgspec.Struct, kw_only=True):
 
     arm, arms: what was chosen. probability: of this choice. probabilities: of each arm that was offered. version: of
     the model; 0 before the first. holdout: made by the holdout policy. repeated: this id was decided before.
+    rewards_refused: so many rewards came before this decision and do not fit it: lists of another length than the
+    chosen arms, or none of its slots named. They do not count; there only where there are any.
     """
 
     id: str
@@ -90,6 +92,7 @@ class DecisionAnswer(msgspec.Struct, kw_only=True):
     holdout: bool = False
     repeated: bool = False
     time: str = ""
+    rewards_refused: int | UnsetType = UNSET
 
 
 class Problem(msgspec.Struct):
@@ -131,7 +134,7 @@ class RewardRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class RewardAnswer(msgspec.Struct):
-    """What became of a reward.
+    """What became of a reward. One that does not fit its decision is a 400.
 
     counted: it counts. repeated: it was here before, and counts once. superseded: another was first. early: its
     decision is not known yet; it counts where that comes. late: it came after the wait; it is logged, not learned.
@@ -142,13 +145,10 @@ class RewardAnswer(msgspec.Struct):
     status: Literal["counted", "repeated", "superseded", "early", "late", "erased"]
 
 
-class RewardLine(msgspec.Struct, kw_only=True):
+class RewardLine(RewardRequest, forbid_unknown_fields=True, kw_only=True):
     """One line of a bulk of rewards."""
 
     id: DecisionId
-    value: float | list[float]
-    slot: SlotId | None = None
-    key: Key | None = None
 
 
 class RewardsAnswer(msgspec.Struct, omit_defaults=True):

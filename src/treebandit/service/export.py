@@ -10,7 +10,7 @@ import msgspec
 
 from treebandit.errors import MissingExtraError
 from treebandit.service.entries import Entry, decision_body
-from treebandit.service.fold import outcome
+from treebandit.service.outcomes import outcome
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso
 

@@ -7,7 +7,7 @@ place depends on the log alone, not on when or in how large steps it was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,12 +17,12 @@ from treebandit.service.config import BanditConfig, build_agent
 from treebandit.service.entries import Entry, decision_body, reward_body
 from treebandit.service.features import candidate_rows
 from treebandit.service.models import Closed, RolledBack, Uploaded
+from treebandit.service.outcomes import About, aggregated, decision_in, due_of, fits, is_first, rewards_of
 from treebandit.service.store import Store
 
 _BATCH = 500
 #: Members of a Fold that a checkpoint keeps.
 _NOTED = ("t", "offset", "rows", "skipped", "offered", "changed")
-_About = dict[str, list[Entry]]
 _LAST = 1 << 62
 
 
@@ -128,14 +128,18 @@ class Fold:
             self._passed.clear()
         return len(entries)
 
-    def _config(self, entry: Entry, about: _About) -> None:
+    def _config(self, entry: Entry, about: About) -> None:
         self.config = msgspec.json.decode(entry.body, type=BanditConfig)
 
-    def _decision(self, entry: Entry, about: _About) -> None:
+    def _decision(self, entry: Entry, about: About) -> None:
         self.t = entry.t or self.t
         if not self.offered and entry.body:
             self._register(entry)
         # A reward may have come before its decision.
+        if entry.body:
+            known = about.get(str(entry.decision), ())
+            early = [each for each in known if each.kind == "reward" and each.place < entry.place]
+            self.skipped += sum(not fits(each, entry) for each in early if each.body)
         if entry.due is not None:
             self._learn_first(entry, about, before=entry.place)
 
@@ -149,25 +153,28 @@ class Fold:
             return
         self.offered = True
 
-    def _activation(self, entry: Entry, about: _About) -> None:
-        decision = _decision_in(about, entry)
+    def _activation(self, entry: Entry, about: About) -> None:
+        decision = decision_in(about, entry)
         if decision is not None:
             self._learn_first(decision, about, before=entry.place)
 
-    def _reward(self, entry: Entry, about: _About) -> None:
-        decision = _decision_in(about, entry)
-        if decision is None or not _first_counts(decision):
+    def _reward(self, entry: Entry, about: About) -> None:
+        decision = decision_in(about, entry)
+        if decision is None or not decision.body:
             return
-        due = _due(decision, about, before=entry.place)
-        on_time = due is not None and entry.time < due
-        if on_time and not _rewards(decision, about, before=entry.place, due=due):
-            self._learn(decision, [entry])
+        if not fits(entry, decision):
+            self.skipped += 1
+        elif is_first(decision):
+            due = due_of(decision, about, before=entry.place)
+            on_time = due is not None and entry.time < due
+            if on_time and not rewards_of(decision, about, before=entry.place, due=due):
+                self._learn(decision, [entry])
 
-    def _learn_first(self, decision: Entry, about: _About, *, before: int) -> None:
-        if _first_counts(decision):
-            self._learn(decision, _rewards(decision, about, before=before, due=None)[:1])
+    def _learn_first(self, decision: Entry, about: About, *, before: int) -> None:
+        if is_first(decision):
+            self._learn(decision, rewards_of(decision, about, before=before, due=None)[:1])
 
-    def _close(self, entry: Entry, about: _About) -> None:
+    def _close(self, entry: Entry, about: About) -> None:
         closed = msgspec.json.decode(entry.body, type=Closed)
         last = (closed.after, _LAST)
         while ended := self.store.due(self.bandit, closed.after, closed.until, last, _BATCH):
@@ -175,19 +182,19 @@ class Fold:
             ended = [each for each in ended if each.place < entry.place and each.decision is not None]
             about = self.store.about(self.bandit, [str(each.decision) for each in ended])
             for each in ended:
-                decision = _decision_in(about, each)
+                decision = decision_in(about, each)
                 if decision is not None:
-                    self._ended(decision, _rewards(decision, about, before=entry.place, due=each.due))
+                    self._ended(decision, rewards_of(decision, about, before=entry.place, due=each.due))
 
     def _ended(self, decision: Entry, rewards: list[Entry]) -> None:
         if not rewards:
             self._learn_value(decision, self.config.reward_default)
-        elif not _first_counts(decision):
+        elif not is_first(decision):
             self._learn(decision, rewards)
 
     def _learn(self, decision: Entry, rewards: Sequence[Entry]) -> None:
-        values = [reward_body(each.body).value for each in rewards if each.body]
-        if values and decision.body:
+        values = [reward_body(each.body).value for each in rewards]
+        if values:
             self._learn_value(decision, aggregated(values, decision_body(decision.body).aggregation))
 
     def _learn_value(self, decision: Entry, value: float | list[float] | None) -> None:
@@ -197,9 +204,6 @@ class Fold:
         if body.mode == "log-only":
             return
         chosen = body.chosen
-        if isinstance(value, list) and len(value) != len(chosen):
-            self.skipped += 1
-            return
         rows, arms = candidate_rows(body, chosen)
         rewards = value if isinstance(value, list) else [value] * len(chosen)
         self.agent.clock = self.t + self.offset
@@ -210,7 +214,7 @@ class Fold:
         else:
             self.rows += len(chosen)
 
-    def _upload(self, entry: Entry, about: _About) -> None:
+    def _upload(self, entry: Entry, about: About) -> None:
         found = models.model(
             self.store, self.bandit, "upload", msgspec.json.decode(entry.body, type=Uploaded).model
         )
@@ -220,7 +224,7 @@ class Fold:
         self.offset = max(self.agent.clock - self.t, 0)
         self.offered = True
 
-    def _rollback(self, entry: Entry, about: _About) -> None:
+    def _rollback(self, entry: Entry, about: About) -> None:
         target = msgspec.json.decode(entry.body, type=RolledBack).learned
         if target not in self._passed:
             before = Fold.at(self.store, self.bandit, target, passed=self._passed)
@@ -232,7 +236,7 @@ class Fold:
     def _state(self) -> _State:
         return _State(models.saved_bytes(self.agent), self.offset, self.rows, self.offered)
 
-    def _erasure(self, entry: Entry, about: _About) -> None:
+    def _erasure(self, entry: Entry, about: About) -> None:
         if entry.place <= self.erased:
             return
         # What was erased is in the agent: make it anew from the log, where it is no more. The new one has read nothing
@@ -242,11 +246,11 @@ class Fold:
         self.skipped, self.offered, self.erased = anew.skipped, anew.offered, anew.erased
         self._passed.clear()
 
-    def _nothing(self, entry: Entry, about: _About) -> None:
+    def _nothing(self, entry: Entry, about: About) -> None:
         """Tells others; changes nothing here."""
 
 
-_STEPS: dict[str, Callable[[Fold, Entry, _About], None]] = {
+_STEPS: dict[str, Callable[[Fold, Entry, About], None]] = {
     "config": Fold._config,
     "decision": Fold._decision,
     "activation": Fold._activation,
@@ -258,20 +262,6 @@ _STEPS: dict[str, Callable[[Fold, Entry, _About], None]] = {
     "publish": Fold._nothing,
     "event": Fold._nothing,
 }
-
-
-def aggregated(values: Sequence[float | list[float]], how: str) -> float | list[float]:
-    """Several rewards of one decision as one; where some are lists, one per chosen row."""
-    if how in ("first", "last"):
-        return values[0 if how == "first" else -1]
-    longest = max((len(value) for value in values if isinstance(value, list)), default=0)
-    if longest:
-        lists = [value if isinstance(value, list) else [value] * longest for value in values]
-        if any(len(value) != longest for value in lists):
-            return values[0]
-        return [float(aggregated(list(row), how)) for row in zip(*lists, strict=True)]  # type: ignore[arg-type]
-    total = sum(value for value in values if not isinstance(value, list))
-    return total if how == "sum" else total / len(values)
 
 
 def _rolled_back_to(store: Store, bandit: int, through: int) -> list[int]:
@@ -286,50 +276,3 @@ def _rolled_back_to(store: Store, bandit: int, through: int) -> list[int]:
             if each.place <= through
         ]
     return found
-
-
-def _decision_in(about: _About, entry: Entry) -> Entry | None:
-    """The decision that an entry is about, if it was there before."""
-    for each in about.get(str(entry.decision), ()):
-        if each.kind == "decision" and each.place <= entry.place:
-            return each
-    return None
-
-
-def _first_counts(decision: Entry) -> bool:
-    """Whether the first reward is learned at once; what counts was set when the decision was made."""
-    return bool(decision.body) and decision_body(decision.body).aggregation == "first"
-
-
-def _due(decision: Entry, about: _About, *, before: int) -> int | None:
-    """When a decision's wait ends; None while it awaits its activation."""
-    if decision.due is not None:
-        return decision.due
-    for each in about.get(str(decision.decision), ()):
-        if each.kind == "activation" and each.place < before:
-            return each.due
-    return None
-
-
-def _rewards(decision: Entry, about: _About, *, before: int, due: int | None) -> list[Entry]:
-    """The rewards of a decision that came before a place, and before the end of its wait."""
-    return [
-        each
-        for each in about.get(str(decision.decision), ())
-        if each.kind == "reward" and each.place < before and (due is None or each.time < due)
-    ]
-
-
-def outcome(entries: Sequence[Entry]) -> tuple[Any, int | None]:
-    """The reward of a decision as far as it is known, and when it came; for the log and its readers."""
-    decision = next((each for each in entries if each.kind == "decision"), None)
-    if decision is None or not decision.body:
-        return None, None
-    about = {str(decision.decision): list(entries)}
-    due = _due(decision, about, before=_LAST)
-    rewards = [each for each in _rewards(decision, about, before=_LAST, due=due) if each.body]
-    if not rewards or (decision.due is None and due is None):
-        return None, None
-    how = decision_body(decision.body).aggregation
-    used = rewards[:1] if how == "first" else rewards
-    return aggregated([reward_body(each.body).value for each in used], how), used[-1].time

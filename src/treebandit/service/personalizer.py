@@ -141,8 +141,9 @@ async def multi_slot_reward(request: Request, policy: Policy) -> Response:
     """What slots of an event earned."""
     given = await body(request, SlotRewards)
     event = str(request.scope["event"])
-    for each in given.reward:
-        await rewarded(runtime(request), policy, RewardLine(id=event, value=each.value, slot=each.slot_id))
+    lines = [RewardLine(id=event, value=each.value, slot=each.slot_id) for each in given.reward]
+    if lines:
+        await rewarded(runtime(request), policy, *lines)
     return Response(status_code=204)
 
 
