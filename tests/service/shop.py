@@ -25,19 +25,18 @@ class Shop:
     def now(self):
         return self.store.bandit("shop")
 
-    def decide(self, id, arm=0, deferred=False, mode="online", context=None, chosen=None, **more):
+    def decide(self, id, arm=0, deferred=False, context=None, chosen=None, subject=None, **body):
         config = self.now.config
-        body = DecisionBody(
+        given = {"probability": 0.5, "probabilities": [0.5, 0.25, 0.25], "aggregation": config.aggregation}
+        made = DecisionBody(
             context or {"x": float(self.random.normal()), "city": "rome" if arm else "paris"},
             ["a", "b", "c"],
             chosen or [arm],
-            0.5,
-            [0.5, 0.25, 0.25],
-            mode=mode,
-            aggregation=config.aggregation,
+            **{**given, **body},
         )
         wait = None if deferred else config.wait_us
-        new = NewDecision(id, msgspec.json.encode(body), "abc"[arm], 0.5, 0, False, wait, **more)
+        arm = "abc"[made.chosen[0]]
+        new = NewDecision(id, msgspec.json.encode(made), arm, made.probability, 0, False, wait, subject)
         return self.store.append_now(Group(self.row.id, [new]))[0]
 
     def reward(self, id, value=1.0, key=None):

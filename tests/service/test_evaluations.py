@@ -1,5 +1,10 @@
+import numpy as np
 import pytest
 from service.served import Served
+from service.shop import Shop
+
+from treebandit.service import export, queries
+from treebandit.service.jobs import EvaluationRequest, evaluated
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +41,25 @@ def test_what_cannot_be_evaluated_is_told(served):
     reply = done(served, policies=["version:999"])
     assert reply["state"] == "failed"
     assert "no model is kept" in reply["reason"]
+
+
+def test_decisions_of_several_arms_are_evaluated_whatever_their_rewards_are(sqlite, tmp_path):
+    shop = Shop(sqlite)
+    random = np.random.default_rng(0)
+    for number in range(90):
+        chosen = random.choice(3, 2, replace=False).tolist()
+        shop.decide(f"d{number}", chosen=chosen, probability=1 / 3, probabilities=[2 / 3] * 3)
+        if number % 3 < 2:
+            shop.reward(f"d{number}", [1.0, 0.0] if number % 3 else 1.0)
+    shop.wait(20)
+    records = export.records(sqlite, shop.now)[0]
+    assert [each["rewards"] for each in records[:3]] == [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
+    assert [each["reward"] for each in records[:3]] == [2.0, 1.0, 0.0]
+    learned = [
+        value for each in sorted(records, key=lambda each: not each["reward"]) for value in each["rewards"]
+    ]
+    assert shop.learned() == learned
+    found = evaluated(sqlite, shop.now, EvaluationRequest(policies=["uniform"], estimators=["ips"]), tmp_path)
+    assert found["mean_reward"] == pytest.approx(1.0)
+    cells = queries.cells(sqlite, shop.now, queries.Window(0, 1 << 62), 1 << 62)
+    assert sum(cell.total for cell in cells) == sum(each["reward"] for each in records)

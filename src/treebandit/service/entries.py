@@ -41,6 +41,10 @@ class DecisionTerms(msgspec.Struct):
         """Whether a reward is one number, or one per chosen row."""
         return not isinstance(value, list) or len(value) == len(self.chosen)
 
+    def total(self, value: float | list[float]) -> float:
+        """What a decision has earned: one number is for each of the chosen rows."""
+        return sum(value) if isinstance(value, list) else value * len(self.chosen)
+
 
 class RewardBody(msgspec.Struct, omit_defaults=True):
     """A reward: one number, or one per chosen row."""

@@ -47,7 +47,9 @@ def _record(entry: Entry, about: list[Entry], row: BanditRow) -> dict[str, Any]:
     )
     if reward is None and wait is not None and wait <= row.closed_until:
         reward, time = row.config.reward_default, wait
-    several = isinstance(reward, list)
+    # One number is learned for each of the chosen rows.
+    each = reward if isinstance(reward, list) or reward is None else [reward] * len(body.chosen)
+    several = isinstance(reward, list) or len(body.chosen) > 1
     record = {
         "id": entry.decision,
         "time": iso(entry.time),
@@ -57,8 +59,8 @@ def _record(entry: Entry, about: list[Entry], row: BanditRow) -> dict[str, Any]:
         "chosen": body.chosen,
         "probability": body.probability,
         "probabilities": body.probabilities or None,
-        "reward": sum(reward) if several else reward,
-        "rewards": reward if several else None,
+        "reward": None if each is None else sum(each),
+        "rewards": each if several else None,
         "reward_time": None if time is None or reward is None else iso(time),
         "policy": body.policy,
         "version": str(entry.version or 0),

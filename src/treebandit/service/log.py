@@ -173,9 +173,8 @@ class _Batch:
             return Stored(known.rewards[key][0], self.time, True, status="repeated")
         key = new.key if key in known.rewards else key
         status = self._status(known, first=first)
-        self._store(
-            "reward", (new.decision, key, None, None, new.value, None, None, None, None, None), new.body
-        )
+        value = new.value if known.terms is None else known.terms.total(reward_body(new.body).value)
+        self._store("reward", (new.decision, key, None, None, value, None, None, None, None, None), new.body)
         known.rewards[key] = self.place, new.body
         return Stored(self.place, self.time, status=status)
 
