@@ -18,7 +18,7 @@ def other_policies(store: Store, row: BanditRow, arms: list[str]) -> OtherPolici
     if config.reward_default is not None:  # else those who do not buy would be left out as long as they may
         until = max(0, row.closed_until - config.wait_us)
     after = queries.place_before(store, row, until, _DECISIONS)
-    records, _ = export.records(store, row, after=after, limit=_DECISIONS, until=until)
+    records, _ = export.records(store, row, after=after, limit=_DECISIONS, until=until, closed=True)
     used = [each for each in records if "reward" in each]
     if not used:
         return OtherPolicies(problem="not enough evidence: no reward is final yet")

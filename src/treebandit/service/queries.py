@@ -172,10 +172,13 @@ def default_rewards(store: Store, row: BanditRow) -> list[tuple[int, float | Non
     return [*found, (1 << 62, row.config.reward_default)]
 
 
-def decided_between(store: Store, row: BanditRow, seen: Window) -> int:
-    """How many decisions there are."""
-    sql = "SELECT count(*) FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?"
-    return int(store.rows(sql, (row.id, *seen))[0][0])
+def decided_between(store: Store, row: BanditRow, seen: Window, *, after: int = 0) -> int:
+    """How many decisions there are, erased ones left out. after: only those behind this place."""
+    sql = (
+        "SELECT count(*) FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ? "
+        "AND place > ? AND arm IS NOT NULL"
+    )
+    return int(store.rows(sql, (row.id, *seen, after))[0][0])
 
 
 def awaiting(store: Store, row: BanditRow, seen: Window) -> int:
