@@ -124,3 +124,38 @@ def test_what_counts_was_set_when_the_decision_was_made(sqlite):
     shop.wait(20)
     assert shop.learned() == [2.0, 5.0]
     assert exported(shop) == {"summed": 5.0, "first": 2.0}
+
+
+def test_a_new_feature_that_could_not_be_learned_is_refused(served):
+    served.make("large", agent={"class": "LinUCB", "seed": 0})
+    served.decide("d", name="large")
+    served.reward("d", name="large")
+    served.learned("large")
+    served.until(lambda: served.decide(name="large")["version"])
+    for more in (
+        {"context": {"x": 1.0, "y": 1e39}},
+        {"arms": [{"name": "a", "features": {"z": {"y": -1e39}}}]},
+    ):
+        assert "y' is infinite" in served.decide(name="large", status=400, **more)["error"]["message"]
+    served.decide(name="large", context={"x": 1.0, "y": 1e38})
+
+
+def test_rewards_that_could_not_be_learned_are_told(served):
+    served.make("skips", agent={"class": "LinUCB", "seed": 0})
+    served.decide("text", name="skips", context={"age": "oops"})
+    served.decide("number", name="skips", context={"age": 31})
+    served.reward("text", name="skips")
+    served.reward("number", name="skips")
+    assert served.learned("skips").skipped == 1
+    path = "/v1/bandits/skips"
+    newest = served.until(
+        lambda: (
+            (found := served.call("GET", f"{path}/model/versions")["versions"])
+            and found[0].get("skipped")
+            and found[0]
+        )
+    )
+    assert (newest["skipped"], newest["rows"]) == (1, 1)
+    served.until(lambda: 'treebandit_rewards_skipped{bandit="skips"} 1.0' in served.http.get("/metrics").text)
+    alerts = served.call("GET", f"{path}/dashboard?span=all")["alerts"]
+    assert "1 reward could not be learned" in {each["kind"]: each["says"] for each in alerts}["skipped"]

@@ -122,9 +122,8 @@ def _versions(store: Store, row: BanditRow) -> VersionsAnswer:
     found = []
     for time, data in queries.versions(store, row):
         what = msgspec.json.decode(data, type=models.Published)
-        learned = what.version, what.learned, what.t, what.rows
-        made = what.rebuilds, what.rebuild_seconds, what.bytes, what.version in kept
-        found.append(VersionAnswer(*learned, iso(time), *made))
+        told = msgspec.structs.asdict(what)
+        found.append(VersionAnswer(**told, time=iso(time), kept=what.version in kept))
     return VersionsAnswer(row.version, sorted(found, key=lambda each: -each.version))
 
 

@@ -185,7 +185,11 @@ class BanditsAnswer(msgspec.Struct):
 
 
 class VersionAnswer(msgspec.Struct, omit_defaults=True):
-    """A version of the model, made of the log up to `learned`."""
+    """A version of the model, made of the log up to `learned`.
+
+    rows: learned. skipped: rewards until then that the model could not learn, such as those of a feature whose type had
+    changed between the decision and its reward.
+    """
 
     version: int
     learned: int
@@ -196,6 +200,7 @@ class VersionAnswer(msgspec.Struct, omit_defaults=True):
     rebuild_seconds: float = 0.0
     bytes: int = 0
     kept: bool = False
+    skipped: int = 0
 
 
 class VersionsAnswer(msgspec.Struct):

@@ -38,9 +38,9 @@ class _State(NamedTuple):
 class Fold:
     """An agent and how far it has read.
 
-    changed: the place of the last entry that changed the agent. t: decisions logged so far. offset: what an uploaded
-    agent's clock is ahead of t. rows: learned so far. skipped: rewards that the agent could not take, such as those of
-    a feature whose type had changed.
+    changed: the place of the last entry that changed the agent, or was skipped. t: decisions logged so far. offset:
+    what an uploaded agent's clock is ahead of t. rows: learned so far. skipped: rewards that the agent could not take,
+    such as those of a feature whose type had changed.
     """
 
     def __init__(self, store: Store, bandit: int, config: BanditConfig) -> None:
@@ -119,10 +119,10 @@ class Fold:
         for entry in entries:
             while self._targets and self._targets[0] < entry.place:
                 self._passed[self._targets.pop(0)] = self._state()
-            rows = self.rows
+            before = self.rows, self.skipped
             _STEPS[entry.kind](self, entry, about)
             self.place = entry.place
-            if self.rows != rows or entry.kind in ("upload", "rollback", "erasure"):
+            if (self.rows, self.skipped) != before or entry.kind in ("upload", "rollback", "erasure"):
                 self.changed = entry.place
         if through is None:
             self._passed.clear()

@@ -17,7 +17,7 @@ from treebandit.service.database import Connection, transaction
 from treebandit.service.entries import NewEntry, Stored, decision_body
 from treebandit.service.features import candidate_rows
 from treebandit.service.log import Group
-from treebandit.service.store import Store
+from treebandit.service.store import BanditRow, Store
 
 ModelKind = Literal["snapshot", "checkpoint", "upload"]
 _KEPT = {"snapshot": 20, "checkpoint": 4, "upload": 1_000_000}
@@ -194,6 +194,12 @@ def published(store: Store, bandit: int, version: int) -> Published | None:
             return next((each for each in all_of if each.version == version), None)
         after = entries[-1].place
     return None
+
+
+def newest_published(store: Store, row: BanditRow) -> Published | None:
+    """What the newest version was made of."""
+    found = queries.versions(store, row, 1)
+    return msgspec.json.decode(found[0][1], type=Published) if found else None
 
 
 def newest(
