@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from treebandit.errors import InputError
 from treebandit.service.bodies import (
+    ID_PATTERN,
     ActivationAnswer,
     BatchAnswer,
     BatchItem,
@@ -53,7 +54,7 @@ from treebandit.service.runtime import Runtime
 
 OPERATIONS = Operations()
 _encode = msgspec.json.Encoder().encode
-_ID = re.compile(r"[^\x00-\x1f\x7f#]{1,256}")
+_ID = re.compile(ID_PATTERN)
 _LARGEST = 1e30
 _LINES_AT_ONCE = 500
 #: Decisions of a batch that are made before others have their turn.
@@ -258,8 +259,6 @@ async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored
 def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
     decision = given.id if given.slot is None else slot_id(given.id, given.slot)
     _check_id(given.id)
-    if given.slot is not None:
-        _check_id(given.slot.replace("#", "-"))
     values = given.value if isinstance(given.value, list) else [given.value]
     if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
         raise InputError(f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}")
@@ -272,8 +271,10 @@ def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
 
 
 def _check_id(given: str) -> None:
-    if not _ID.fullmatch(given):
-        raise InputError(f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#'")
+    if not _ID.fullmatch(given) or len(given) > 256:
+        raise InputError(
+            f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#', and not '.' or '..'"
+        )
 
 
 async def _policy(service: Runtime, request: Request) -> Policy:

@@ -8,10 +8,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 #: No control characters; `#` separates an event from its slot in the log.
+StoredId = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f#]+$")]
+#: `.` and `..` cannot stand in a path: clients and proxies take them for folders.
+ID_PATTERN = "^(?!\\.{1,2}$)[^\\x00-\\x1f\\x7f#]+$"
 DecisionId = Annotated[
     str,
     Meta(
-        min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f#]+$", description="of a decision; no `#`"
+        min_length=1, max_length=256, pattern=ID_PATTERN, description="of a decision; no `#`, not `.` or `..`"
     ),
 ]
 ArmName = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00-\\x1f\\x7f]+$")]
@@ -225,7 +228,7 @@ class PlaceAnswer(msgspec.Struct):
 class ErasureRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which decisions to erase: by their ids, or all of a subject."""
 
-    ids: list[DecisionId] = []
+    ids: list[StoredId] = []
     subject: Key | None = None
 
 

@@ -313,6 +313,8 @@ def escaped(event: str) -> str:
 def _event_id(given: str | None) -> str | None:
     if given and any(ord(letter) < 32 or letter == "\x7f" for letter in given):
         raise InputError(f"the eventId {given[:60]!r} has control characters; leave them out")
+    if given in (".", ".."):
+        raise InputError(f"the eventId {given!r} cannot stand in a path; give another one")
     if given and len(escaped(given)) > _LONGEST_ID:
         raise InputError(f"the eventId {given[:60]!r} is too long; '#' and '%' take three places")
     return escaped(given) if given else None
