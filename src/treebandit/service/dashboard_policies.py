@@ -44,9 +44,11 @@ def _estimated(records: list[dict[str, object]], arms: list[str]) -> OtherPolici
     found = evaluate(log, named, estimators=(estimator,))
     lines = []
     for each in found.policies:
+        line = OtherPolicy(each.name, warnings=each.diagnostics.warnings())
         if each.refusal is not None or estimator not in each.estimates:
-            lines.append(OtherPolicy(each.name, refusal=each.refusal or "not enough evidence"))
-            continue
-        estimate = each.estimates[estimator].as_dict()
-        lines.append(OtherPolicy(each.name, estimate["value"], estimate["low"], estimate["high"]))
-    return OtherPolicies(found.used, lines)
+            line.refusal = each.refusal or "not enough evidence"
+        else:
+            estimate = each.estimates[estimator].as_dict()
+            line.value, line.low, line.high = estimate["value"], estimate["low"], estimate["high"]
+        lines.append(line)
+    return OtherPolicies(found.used, lines, warnings=found.warnings())
