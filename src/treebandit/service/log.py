@@ -167,24 +167,25 @@ class _Batch:
         if any(each is not None and not each.body for each in (known.stored, whole.stored)):
             return Stored(0, self.time, status="erased")
         # What counts was set when the decision was made.
-        first = new.only_first if known.terms is None else known.terms.aggregation == "first"
+        terms, fitting = known.terms, known.fitting
+        first = new.only_first if terms is None else terms.aggregation == "first"
         key = "" if first and new.made else new.key
-        if key in known.fitting:
+        if key in fitting:
             return Stored(known.rewards[key][0], self.time, True, status="repeated")
         key = new.key if key in known.rewards else key
-        status = self._status(known, first=first)
-        value = new.value if known.terms is None else known.terms.total(reward_body(new.body).value)
+        status = self._status(known, superseded=first and bool(fitting))
+        value = new.value if terms is None else terms.total(reward_body(new.body).value)
         self._store("reward", (new.decision, key, None, None, value, None, None, None, None, None), new.body)
         known.rewards[key] = self.place, new.body
         return Stored(self.place, self.time, status=status)
 
-    def _status(self, known: _Known, *, first: bool) -> str:
+    def _status(self, known: _Known, *, superseded: bool) -> str:
         if known.decision is None:
             return "early"
         due = known.decision[1] if known.activation is None else known.activation
         if due is not None and self.time >= due:
             return "late"
-        return "superseded" if first and known.fitting else "counted"
+        return "superseded" if superseded else "counted"
 
     def _activation(self, new: NewActivation) -> Stored:
         known = self._about(new.decision)
