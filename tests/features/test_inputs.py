@@ -334,3 +334,10 @@ def test_pages_that_teach_labels_run_as_printed(page):
     block = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
     assert "agent.learn(decision, " in block or page == "inputs"  # and no row number is taught as a label
     exec(compile(block, page, "exec"), {})
+
+
+def test_a_new_column_that_could_not_be_learned_is_refused_when_it_is_offered():
+    inputs = Inputs(new_columns=True).enter_to_learn([{"x": 1.0}], [1.0], ["a"])[2]
+    with pytest.raises(InputError, match="column 'y' is infinite in row 1, or too large for 32 bits"):
+        inputs.enter([{"x": 1.0, "y": 2.0}, {"y": 1e39}], ["a", "b"])
+    assert inputs.enter([{"x": 1.0, "y": 3e38}], ["a"])[0].contexts.tolist() == [[1.0]]

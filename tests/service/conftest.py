@@ -107,3 +107,10 @@ def store(url):
     made = Store.open(url)
     yield made
     made.close()
+
+
+@pytest.fixture
+def sqlite(tmp_path):
+    made = Store.open(f"sqlite:///{tmp_path}/s.db")
+    yield made
+    made.close()

@@ -50,7 +50,7 @@ def test_several_and_slots(served, shop):
     single = served.decide("s", name=shop)
     assert served.decide("s", name=shop, slots=[{"id": "top"}]) == {**single, "repeated": True}
     assert served.reward("e", name=shop, slot="top")["status"] == "counted"
-    assert served.reward("e", name=shop, slot="none", status=202)["status"] == "early"
+    assert served.reward("other", name=shop, slot="none", status=202)["status"] == "early"
 
 
 def test_excluded_arms_are_not_chosen(served, shop):
@@ -236,7 +236,7 @@ def test_models_are_listed_downloaded_uploaded_and_rolled_back(served, shop, tmp
         treebandit.load(tmp_path / "snapshot").learn([{"x": 1.0}], [1.0], arms=["a"])
     refused = served.call("PUT", f"/v1/bandits/{shop}/model", content=snapshot.content, status=400)
     assert "history" in refused["error"]["message"]
-    mine = treebandit.Bandit(seed=1)
+    mine = treebandit.Bandit(seed=1, new_columns=True)
     mine.learn([{"x": float(n)} for n in range(20)], [float(n % 2) for n in range(20)], arms=["a", "b"] * 10)
     mine.save(tmp_path / "mine")
     data = (tmp_path / "mine").read_bytes()

@@ -1,7 +1,12 @@
 import asyncio
+import json
 import time
+from datetime import datetime
+from decimal import Decimal
 
 import httpx
+import numpy as np
+import pandas as pd
 import pytest
 from service.served import Served
 
@@ -112,3 +117,56 @@ def test_the_same_for_asyncio(served):
                 await client.decide(None, ["a"])
 
     asyncio.run(fail())
+
+
+def test_values_of_numpy_and_pandas_are_sent_as_json(served):
+    def contexts():
+        yield {"x": np.int64(3), "y": np.float32(0.5), "flag": np.bool_(True), "city": np.str_("rome")}
+        yield {"x": float("nan"), "y": None, "flag": pd.NA, "city": "paris"}
+        yield pd.Series({"x": 1, "city": "rome"})
+        yield {"nested": {"values": np.array([1.0, 2.0]), 3: Decimal("1.5")}, "tags": ("a", np.str_("b"))}
+
+    with Client(served.url, "shop", timeout=10) as client:
+        for number, context in enumerate(contexts()):
+            client.decide(context, np.array(["a", "b"]), id=f"numpy {number}", baseline=np.str_("a"))
+        log = served.http.get("/v1/bandits/shop/log", params={"limit": 10_000}).text.splitlines()
+        sent = [each["context"] for each in map(json.loads, log) if each["id"].startswith("numpy")]
+        assert sent[0] == {"x": 3, "y": 0.5, "flag": True, "city": "rome"}
+        assert sent[1] == {"x": None, "y": None, "flag": None, "city": "paris"}
+        assert sent[2] == {"x": 1, "city": "rome"}
+        assert sent[3] == {"nested": {"values": [1.0, 2.0], "3": 1.5}, "tags": ["a", "b"]}
+        several = client.decide(None, ["a", "b", "c"], choose=np.int64(2))
+        for value in (np.array([1.0, 0.0]), pd.Series([1, 2]), (1, 2), np.float32(1), np.int64(1), True):
+            assert client.reward(several, value) == "counted"
+
+
+def test_what_json_does_not_have_is_an_input_error():
+    nested: list = []
+    nested.append(nested)
+    with Client("http://127.0.0.1:9", "shop", timeout=0.2) as client:
+        for wrong in (float("inf"), np.float32("-inf"), datetime(2026, 1, 1), {1, 2}, object(), nested):
+            with pytest.raises(InputError, match=r"context\['x'\]|too deeply"):
+                client.decide({"x": wrong}, ["a"], fallback="a")
+        with pytest.raises(InputError, match="key"):
+            client.decide({("x", 1): 1}, ["a"], fallback="a")
+        for wrong in (float("nan"), np.inf, "12", None, [[1.0]], {"a": 1}):
+            with pytest.raises(InputError, match="reward"):
+                client.reward("d", wrong)
+        for wrong in (".", "..", "", 3):
+            with pytest.raises(InputError, match="the id"):
+                client.decide(None, ["a"], id=wrong, fallback="a")
+            with pytest.raises(InputError, match="the id"):
+                client.reward(wrong, 1.0)
+            with pytest.raises(InputError, match="the id"):
+                client.activate(wrong)
+
+
+def test_ids_that_no_path_can_hold_are_refused(served):
+    for id in (".", ".."):
+        served.decide(id, status=400)
+        served.call("POST", "/v1/bandits/shop/rewards", content=f'{{"id": "{id}", "value": 1}}', status=400)
+        body = {"eventId": id, "actions": [{"id": "a"}]}
+        served.call("POST", "/bandits/shop/personalizer/v1.0/rank", body, 400)
+        assert served.call("POST", "/v1/bandits/shop/erasures", {"ids": [id]}) == {"erased": 0}
+    served.decide("...", slots=[{"id": "."}])
+    assert served.reward("...", slot=".")["status"] == "counted"

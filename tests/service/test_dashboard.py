@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 from service.served import Served
-from service.test_fold import SECOND, Shop
+from service.shop import SECOND, Shop
 
 from treebandit.service.config import BanditConfig
 from treebandit.service.dashboard import dashboard, lateness
@@ -199,6 +199,15 @@ def test_other_policies_agree_with_weights_made_by_hand(quiet):
     assert values["uniform"] == pytest.approx(0.5, abs=0.05)
     shop = Filled(quiet)
     assert other_policies(quiet, shop.now._replace(closed_until=0), ["a"]).problem is not None
+
+
+def test_warnings_about_other_policies_are_told(quiet):
+    shop = Filled(quiet, wait=2.0)
+    shop.fill(300, reward=lambda number, arm: 1.0, arm=lambda number: number % 3, sure=1.0)
+    shop.wait(3)
+    lines = {each.policy: each for each in other_policies(quiet, shop.now, ["a"]).policies}
+    assert any("probability 0 in the log" in each for each in lines["uniform"].warnings)
+    assert lines["what was done"].warnings == []
 
 
 def test_lateness_and_quantiles():

@@ -97,6 +97,18 @@ def test_three_bandits_dark_colours_and_a_narrow_window(browser, served):
     assert complaints(browser, served) == []
 
 
+def test_what_is_doubtful_about_other_policies_is_shown(browser, served):
+    served.make("shop", wait=0.2, reward_default=None, mode="apprentice", agent={"class": "Uniform"})
+    for number in range(80):
+        served.decide(f"d{number}", baseline="ab"[number % 2], arms=["a", "b"])
+        served.reward(f"d{number}", float(number % 3))
+    visit(browser, served, "/#shop")
+    browser.wait_for("document.querySelector('#others details') !== null")
+    shown = text(browser, "#others")
+    assert "uniform: doubtful" in shown or "uniform: not enough evidence" in shown
+    assert complaints(browser, served) == []
+
+
 def test_names_are_shown_and_never_run(browser, served):
     served.store.put_bandit(EVIL, lambda before: checked(BanditConfig(wait=0.1, description=EVIL)))
     served.make("shop", wait=0.1, description=EVIL)

@@ -1,11 +1,18 @@
+import numpy as np
 import pytest
 from service.served import Served
+from service.shop import Shop
+
+from treebandit.errors import InputError
+from treebandit.service import export, models, queries
+from treebandit.service.jobs import EvaluationRequest, evaluated
+from treebandit.service.learner import BanditLearner
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     with Served(f"sqlite:///{tmp_path_factory.mktemp('jobs')}/store.db") as made:
-        made.make(agent={"class": "Uniform", "seed": 0}, floor=0.0)
+        made.make(agent={"class": "Uniform", "seed": 0}, floor=0.0, reward_default=None)
         for number in range(120):
             reply = made.decide(f"d{number}", context={"x": float(number % 5)})
             made.reward(f"d{number}", float(reply["arm"] == "a"))
@@ -36,3 +43,102 @@ def test_what_cannot_be_evaluated_is_told(served):
     reply = done(served, policies=["version:999"])
     assert reply["state"] == "failed"
     assert "no model is kept" in reply["reason"]
+
+
+def judged(shop, folder, *policies):
+    folder.mkdir()
+    asked = EvaluationRequest(policies=list(policies), estimators=["ips"])
+    found = evaluated(shop.store, shop.now, asked, folder)
+    return {each["policy"]: each for each in found["policies"]}, found
+
+
+def filled(shop, count, start=0):
+    """Decisions at random, of which one in five has a reward of 1, at once."""
+    for number in range(start, start + count):
+        arm = int(shop.random.integers(3))
+        row = {"x": float(shop.random.normal())}
+        shop.decide(f"d{number}", arm=arm, context=row, probability=1 / 3, probabilities=[1 / 3] * 3)
+        if number % 5 == 0:
+            shop.reward(f"d{number}", 1.0)
+
+
+def test_only_decisions_with_a_final_reward_are_evaluated(sqlite, tmp_path):
+    shop = Shop(sqlite, wait=3600.0)
+    filled(shop, 200)
+    with pytest.raises(InputError, match="200 whose wait is not over"):
+        judged(shop, tmp_path / "1", "logging")
+    shop.wait(4000)
+    filled(shop, 50, 200)
+    lines, found = judged(shop, tmp_path / "2", "logging")
+    assert lines["logging"]["estimates"]["ips"]["value"] == pytest.approx(0.2)
+    assert found["used"] == 200
+    assert "50 decisions whose reward is not final are left out." in found["notes"]
+    closed, _ = export.records(sqlite, shop.now, closed=True)
+    assert len(closed) == 200
+    assert len(export.records(sqlite, shop.now)[0]) == 250
+
+
+def test_without_a_default_the_first_reward_is_final(sqlite):
+    shop = Shop(sqlite, wait=3600.0, reward_default=None)
+    filled(shop, 20)
+    assert len(export.records(sqlite, shop.now, closed=True)[0]) == 4
+    summing = Shop(sqlite, wait=3600.0, reward_default=None, aggregation="sum")
+    assert summing.row.config.aggregation == "sum"
+    filled(summing, 20, 100)
+    assert len(export.records(sqlite, summing.now, closed=True)[0]) == 4
+
+
+def test_a_model_is_judged_only_on_what_it_has_not_learned(sqlite, tmp_path):
+    shop = Shop(sqlite, agent={"class": "LinUCB", "seed": 0})
+    filled(shop, 150)
+    shop.wait(20)
+    session = sqlite.database.learner_session()
+    learner = BanditLearner(sqlite, session, shop.now)
+    learner.publish()
+    session.close()
+    learned = models.newest(sqlite, shop.row.id, "snapshot").place
+    lines, found = judged(shop, tmp_path / "1", "uniform", "agent")
+    assert (lines["uniform"]["used"], found["used"]) == (150, 150)
+    assert not lines["agent"]["enough_evidence"]
+    assert "after what it has learned" in lines["agent"]["reason"]
+    assert str(tmp_path) not in str(found)
+    with pytest.raises(InputError, match="after what it has learned"):
+        judged(shop, tmp_path / "2", "version:1")
+    filled(shop, 400, 150)
+    shop.wait(20)
+    lines, found = judged(shop, tmp_path / "3", "uniform", "agent", "version:1")
+    assert (lines["uniform"]["used"], lines["agent"]["used"]) == (550, 400)
+    assert lines["agent"]["learned"] == lines["version:1"]["learned"] == learned
+    assert lines["agent"]["estimates"] == lines["version:1"]["estimates"] != {}
+    assert any(note.startswith("agent, version:1: a model is judged") for note in found["notes"])
+
+
+def test_the_log_can_be_asked_for_final_rewards(served):
+    path = "/v1/bandits/shop/log?closed="
+    assert len(served.http.get(f"{path}true").text.splitlines()) == 120
+    served.decide("open")
+    assert len(served.http.get(f"{path}true").text.splitlines()) == 120
+    assert len(served.http.get(f"{path}false").text.splitlines()) == 121
+    served.call("GET", f"{path}maybe", status=400)
+
+
+def test_decisions_of_several_arms_are_evaluated_whatever_their_rewards_are(sqlite, tmp_path):
+    shop = Shop(sqlite)
+    random = np.random.default_rng(0)
+    for number in range(90):
+        chosen = random.choice(3, 2, replace=False).tolist()
+        shop.decide(f"d{number}", chosen=chosen, probability=1 / 3, probabilities=[2 / 3] * 3)
+        if number % 3 < 2:
+            shop.reward(f"d{number}", [1.0, 0.0] if number % 3 else 1.0)
+    shop.wait(20)
+    records = export.records(sqlite, shop.now)[0]
+    assert [each["rewards"] for each in records[:3]] == [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
+    assert [each["reward"] for each in records[:3]] == [2.0, 1.0, 0.0]
+    learned = [
+        value for each in sorted(records, key=lambda each: not each["reward"]) for value in each["rewards"]
+    ]
+    assert shop.learned() == learned
+    found = evaluated(sqlite, shop.now, EvaluationRequest(policies=["uniform"], estimators=["ips"]), tmp_path)
+    assert found["mean_reward"] == pytest.approx(1.0)
+    cells = queries.cells(sqlite, shop.now, queries.Window(0, 1 << 62), 1 << 62)
+    assert sum(cell.total for cell in cells) == sum(each["reward"] for each in records)

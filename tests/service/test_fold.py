@@ -1,83 +1,19 @@
 import msgspec
-import numpy as np
 import pytest
 from service.replay import state
+from service.shop import Shop, play
 
 from treebandit.service import erasure, models
-from treebandit.service.config import BanditConfig, changed, checked
-from treebandit.service.entries import DecisionBody, NewActivation, NewDecision, NewReward, RewardBody
-from treebandit.service.fold import Fold, aggregated
+from treebandit.service import fold as fold_module
+from treebandit.service.config import changed
+from treebandit.service.fold import Fold
 from treebandit.service.learner import BanditLearner, Learner
-from treebandit.service.log import Group
-from treebandit.service.store import Store
-
-SECOND = 1_000_000
-
-
-class Shop:
-    """A bandit whose log is written by hand."""
-
-    def __init__(self, store, **settings):
-        settings = {"wait": 10.0, "agent": {"class": "Bandit", "seed": 3}, **settings}
-        self.store = store
-        self.random = np.random.default_rng(0)
-        self.row = store.put_bandit("shop", lambda before: checked(BanditConfig(**settings)))[0]
-
-    @property
-    def now(self):
-        return self.store.bandit("shop")
-
-    def decide(self, id, arm=0, deferred=False, mode="online", context=None, chosen=None, **more):
-        config = self.now.config
-        body = DecisionBody(
-            context or {"x": float(self.random.normal()), "city": "rome" if arm else "paris"},
-            ["a", "b", "c"],
-            chosen or [arm],
-            0.5,
-            [0.5, 0.25, 0.25],
-            mode=mode,
-            aggregation=config.aggregation,
-        )
-        wait = None if deferred else config.wait_us
-        new = NewDecision(id, msgspec.json.encode(body), "abc"[arm], 0.5, 0, False, wait, **more)
-        return self.store.append_now(Group(self.row.id, [new]))[0]
-
-    def reward(self, id, value=1.0, key=None):
-        first = self.now.config.aggregation == "first"
-        key = ("" if first else str(self.random.integers(2**60))) if key is None else key
-        total = float(np.sum(value))
-        new = NewReward(id, key, total, msgspec.json.encode(RewardBody(value)), first)
-        return self.store.append_now(Group(self.row.id, [new]))[0].status
-
-    def activate(self, id):
-        return self.store.append_now(Group(self.row.id, [NewActivation(id, self.now.config.wait_us)]))[0]
-
-    def wait(self, seconds):
-        """Let the store's clock go on, and close what has ended."""
-        self.store.clock.now(0, max(self.now.time, self.store.clock.now(0)) + round(seconds * SECOND))
-        connection = self.store.database.connect()
-        closed = models.close_waits(self.store, connection, self.row.id)
-        connection.close()
-        return closed
-
-    def fold(self, **options):
-        return Fold.at(self.store, self.row.id, self.now.place, **options)
-
-    def learned(self):
-        """The rewards that the agent has learned, in their order."""
-        return self.fold(from_checkpoint=False).agent.model.history.rewards.tolist()
+from treebandit.service.outcomes import aggregated
 
 
 @pytest.fixture
 def shop(store):
     return Shop(store)
-
-
-@pytest.fixture
-def sqlite(tmp_path):
-    made = Store.open(f"sqlite:///{tmp_path}/s.db")
-    yield made
-    made.close()
 
 
 def test_the_first_reward_counts_at_once_and_once(shop):
@@ -163,10 +99,7 @@ def test_several_chosen_rows_have_one_reward_each_or_share_it(sqlite):
     shop.reward("d", [1.0, 5.0])
     shop.decide("e", chosen=[1, 2])
     shop.reward("e", 4.0)
-    shop.decide("f", chosen=[1, 2])
-    shop.reward("f", [4.0])
     assert shop.learned() == [1.0, 5.0, 4.0, 4.0]
-    assert shop.fold().skipped == 1
 
 
 def test_what_the_agent_cannot_take_is_skipped(sqlite):
@@ -177,15 +110,6 @@ def test_what_the_agent_cannot_take_is_skipped(sqlite):
     shop.reward("e")
     fold = shop.fold()
     assert (fold.rows, fold.skipped) == (1, 1)
-
-
-def play(shop, rounds, start=0):
-    for number in range(start, start + rounds):
-        shop.decide(f"d{number}", arm=number % 3, subject=f"s{number % 4}")
-        if number % 5:
-            shop.reward(f"d{number}", float(number % 3 == 1))
-        if number % 20 == 19:
-            shop.wait(11)
 
 
 def test_a_replay_is_the_same_bit_for_bit(store, tmp_path):
@@ -256,6 +180,95 @@ def test_erased_rows_are_in_no_later_model(store, tmp_path):
     kept = store.rows("SELECT min(place) FROM models WHERE bandit = ?", (shop.row.id,))[0][0]
     assert kept >= place
     session.close()
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    """Counts how often a state is made from the log."""
+    made, at = [], Fold.at.__func__
+    monkeypatch.setattr(
+        Fold, "at", classmethod(lambda *given, **named: made.append(1) or at(*given, **named))
+    )
+    return made
+
+
+def erased_and_rolled_back(shop, rounds):
+    """Entries that make the state anew, one after the other, each with rows before it; the fold that reads along."""
+    live = shop.fold()
+    session = shop.store.database.learner_session()
+    for number in range(rounds):
+        play(shop, 6, 6 * number)
+        if number % 3 == 2:
+            learned = live.place
+            what = models.Published(version=0, learned=learned, t=live.t)
+            version = models.publish(shop.store, session.connection, shop.row.id, b"", what)
+            play(shop, 2, 1000 + 2 * number)
+            models.roll_back(shop.store, shop.row.id, version)
+        else:
+            erasure.erase(shop.store, shop.row.id, ids=[f"d{6 * number + 1}", f"d{6 * number - 1}"])
+        while live.advance():
+            pass
+    session.close()
+    return live
+
+
+def by_definition(monkeypatch, shop):
+    """The state where every erasure and every roll-back reads the log from its beginning."""
+
+    def anew(fold, entry, place):
+        before = Fold.at(fold.store, fold.bandit, place, from_checkpoint=False)
+        names = ("agent", "offset", "rows", "offered") + ("skipped",) * (entry.kind == "erasure")
+        vars(fold).update({name: getattr(before, name) for name in names})
+
+    def rollback(fold, entry, about):
+        anew(fold, entry, msgspec.json.decode(entry.body, type=models.RolledBack).learned)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(
+            fold_module._STEPS, "erasure", lambda fold, entry, _: anew(fold, entry, entry.place - 1)
+        )
+        patch.setitem(fold_module._STEPS, "rollback", rollback)
+        return shop.fold(from_checkpoint=False)
+
+
+def test_erasures_and_roll_backs_lead_to_what_they_are_defined_by(sqlite, tmp_path, monkeypatch):
+    shop = Shop(sqlite)
+    live = erased_and_rolled_back(shop, 7)
+    wanted = by_definition(monkeypatch, shop)
+    again = shop.fold(from_checkpoint=False)
+    small = Fold(sqlite, shop.row.id, shop.row.config)
+    while small.advance(limit=5, through=live.place):
+        pass
+    for found in (live, again, small):
+        assert state(found.agent, tmp_path) == state(wanted.agent, tmp_path)
+        assert {**found.note(), "changed": 0} == {**wanted.note(), "changed": 0}
+    assert wanted.rows > 0
+
+
+def test_each_erasure_and_roll_back_reads_the_log_once(sqlite, replays):
+    shop = Shop(sqlite, agent={"class": "LinUCB", "seed": 0})
+    erased_and_rolled_back(shop, 12)
+    assert len(replays) == 1 + 12  # where they are read as they come
+    replays.clear()
+    shop.fold(from_checkpoint=False)
+    assert len(replays) == 1
+    late = Fold(sqlite, shop.row.id, shop.row.config)
+    replays.clear()
+    while late.advance(limit=1000):
+        pass
+    assert len(replays) <= 2 + 4  # one for all erasures, and one for each roll-back
+
+
+def test_an_erased_first_decision_is_not_in_the_model_either(sqlite, tmp_path):
+    shop = Shop(sqlite)
+    live = shop.fold()
+    shop.decide("d")
+    live.advance()
+    assert live.offered
+    erasure.erase(sqlite, shop.row.id, ids=["d"])
+    live.advance()
+    assert not live.offered
+    assert state(live.agent, tmp_path) == state(shop.fold(from_checkpoint=False).agent, tmp_path)
 
 
 def test_a_learner_on_its_own_thread(store):

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from service.test_fold import SECOND, Shop
+from service.shop import SECOND, Shop
 
-from treebandit.service import erasure, queries
-from treebandit.service.fold import outcome
+from treebandit.service import erasure, export, queries
+from treebandit.service.config import changed
+from treebandit.service.outcomes import outcome
 from treebandit.service.queries import Window
 
 ALL = Window(0, 1 << 60)
@@ -117,3 +118,30 @@ def test_a_window_holds_no_more_than_it_may(store):
     place = queries.place_before(store, shop.now, 1 << 60, 5)
     assert sum(each.kind == "decision" for each in store.entries(shop.row.id, place, 10_000)) == 5
     assert queries.place_before(store, shop.now, 1 << 60, 100) == 0
+
+
+def test_a_default_reward_stays_what_it_was_when_the_wait_ended(store):
+    shop = Shop(store)
+
+    def rewards():
+        found = {each["id"]: each.get("reward") for each in export.records(store, shop.now)[0]}
+        cells = queries.cells(store, shop.now, ALL, 1 << 60)
+        known = [value for value in found.values() if value is not None]
+        assert sum(cell.final for cell in cells) == len(known)
+        assert sum(cell.total for cell in cells) == sum(known)
+        return found
+
+    wanted = {}
+    for default in (0.0, -1.0, 0.5, None, 2.0):
+        store.put_bandit("shop", lambda before, new=default: changed(before, {"reward_default": new}))
+        assert rewards() == wanted
+        shop.decide(f"default {default}")
+        shop.wait(20)
+        wanted[f"default {default}"] = default
+        assert rewards() == wanted
+    shop.decide("open")
+    store.put_bandit("shop", lambda before: changed(before, {"reward_default": 3.0}))
+    assert rewards() == {**wanted, "open": None}
+    shop.wait(20)
+    assert rewards() == {**wanted, "open": 3.0}
+    assert shop.learned() == [0.0, -1.0, 0.5, 2.0, 3.0]

@@ -34,8 +34,8 @@ def decision(id, wait=10_000_000, **more):
     return NewDecision(id, BODY, "a", 0.5, 0, False, wait, **more)
 
 
-def reward(id, value=1.0, key="", only_first=True):
-    return NewReward(id, key, value, msgspec.json.encode(RewardBody(value)), only_first)
+def reward(id, value=1.0, key=""):
+    return NewReward(id, key, value, msgspec.json.encode(RewardBody(value)), True)
 
 
 def stored(store, bandit, *entries):
@@ -73,8 +73,8 @@ def test_every_reward_has_its_status(store):
     assert stored(store, bandit, reward("d", key="other"))[0].status == "superseded"
     assert stored(store, bandit, reward("e"))[0].status == "counted"
     assert stored(store, bandit, reward("late"))[0].status == "late"
-    assert stored(store, bandit, reward("e", key="k", only_first=False))[0].status == "counted"
-    assert stored(store, bandit, reward("e", key="k", only_first=False))[0].status == "repeated"
+    assert stored(store, bandit, reward("e", key="k"))[0].status == "superseded"
+    assert stored(store, bandit, reward("e", key="k"))[0].status == "repeated"
 
 
 def test_a_deferred_decision_waits_for_its_activation(store):

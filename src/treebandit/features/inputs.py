@@ -197,8 +197,11 @@ class Inputs:
             )
         if columns is None or (self.columns is not None and not learning):
             columns = self.columns or Columns.numeric(values.shape[1])
-            if encoder is not None:
-                values = values[:, : len(columns)]  # no model knows more columns yet
+            if encoder is not None and values.shape[1] > len(columns):
+                # No model knows more columns yet; what could not be learned later is refused now.
+                with np.errstate(over="ignore"):
+                    refuse_infinite(values.astype(np.float32), encoder.columns)
+                values = values[:, : len(columns)]
         check_width(values.shape[1], columns)
         units = self.units or ColumnUnits.none(columns)
         if len(units) < len(columns):

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from treebandit.errors import InputError
 from treebandit.service.bodies import (
+    ID_PATTERN,
     ActivationAnswer,
     BatchAnswer,
     BatchItem,
@@ -53,7 +54,7 @@ from treebandit.service.runtime import Runtime
 
 OPERATIONS = Operations()
 _encode = msgspec.json.Encoder().encode
-_ID = re.compile(r"[^\x00-\x1f\x7f#]{1,256}")
+_ID = re.compile(ID_PATTERN)
 _LARGEST = 1e30
 _LINES_AT_ONCE = 500
 #: Decisions of a batch that are made before others have their turn.
@@ -91,9 +92,14 @@ async def decided(
     event = entries[0].id
     stored = await _stored(service, policy, list(entries), alone=alone)
     if not stored[0].repeated:
+        unfit = sum(each.unfit for each in stored)
         stored = stored[1:] if stored[0].status == "event" else stored
         service.metrics.decided(policy.name, "holdout" if stored[0].holdout else "agent")
-        return answer(event, stored)
+        reply = answer(event, stored)
+        if unfit:
+            service.metrics.rewarded(policy.name, "refused", unfit)
+            reply.rewards_refused = unfit
+        return reply
     service.metrics.repeated.labels(policy.name).inc()
     if stored[0].status == "event":
         stored = await _slots_of(service, policy.bandit, event, stored[0].body)
@@ -130,16 +136,21 @@ async def reward(request: Request) -> Response:
     given = await body(request, RewardRequest)
     key = given.key or request.headers.get("idempotency-key")
     event = str(request.path_params["id"])
-    reply = await rewarded(service, policy, RewardLine(id=event, value=given.value, slot=given.slot, key=key))
-    return json_answer(RewardAnswer(event, reply.status), 202 if reply.status == "early" else 200)  # type: ignore[arg-type]
+    line = RewardLine(id=event, value=given.value, slot=given.slot, key=key)
+    status = (await rewarded(service, policy, line))[0].status
+    return json_answer(RewardAnswer(event, status), 202 if status == "early" else 200)  # type: ignore[arg-type]
 
 
-async def rewarded(service: Runtime, policy: Policy, given: RewardLine) -> Stored:
-    """Store a reward."""
-    stored = await _stored(service, policy, [_new_reward(policy, given)])
-    service.metrics.rewarded(policy.name, stored[0].status)
+async def rewarded(service: Runtime, policy: Policy, *given: RewardLine) -> list[Stored]:
+    """Store rewards, all of them or none."""
+    stored = await _stored(service, policy, [_new_reward(policy, each) for each in given])
+    for each in stored:
+        if each.status == "refused":
+            raise InputError(each.says)
+    for each in stored:
+        service.metrics.rewarded(policy.name, each.status)
     service.wake()
-    return stored[0]
+    return stored
 
 
 @OPERATIONS.add(
@@ -194,15 +205,21 @@ async def reward_many(request: Request) -> Response:
     errors: dict[str, str] = {}
     lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     for start in range(0, len(lines), _LINES_AT_ONCE):
-        entries: list[New] = []
+        entries: dict[int, New] = {}
         for number, line in lines[start : start + _LINES_AT_ONCE]:
             try:
-                entries.append(_new_reward(policy, decoded(line, RewardLine)))
+                entries[number] = _new_reward(policy, decoded(line, RewardLine))
             except (InputError, Refused) as refused:
                 errors[str(number)] = str(refused)
-        if entries:
-            stored = await _stored(service, policy, entries, alone=False)
-            statuses.update(each.status for each in stored)
+        while entries:  # again without those that are refused
+            stored = await _stored(service, policy, list(entries.values()), alone=False)
+            wrong = {
+                n: each.says for n, each in zip(entries, stored, strict=True) if each.status == "refused"
+            }
+            errors |= {str(number): says for number, says in wrong.items()}
+            if not wrong:
+                statuses.update(each.status for each in stored)
+            entries = {number: entries[number] for number in entries if wrong and number not in wrong}
     for status, count in statuses.items():
         service.metrics.rewarded(policy.name, status, count)
     service.wake()
@@ -242,21 +259,22 @@ async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored
 def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
     decision = given.id if given.slot is None else slot_id(given.id, given.slot)
     _check_id(given.id)
-    if given.slot is not None:
-        _check_id(given.slot.replace("#", "-"))
     values = given.value if isinstance(given.value, list) else [given.value]
     if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
         raise InputError(f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}")
-    first = policy.config.aggregation == "first"
-    key = given.key or ("" if first else IDS.new())
+    key = given.key or IDS.new()
     if len(key) > 256 or (key and not key.isprintable() and any(ord(letter) < 32 for letter in key)):
         raise InputError("the key has control characters, or more than 256 characters")
-    return NewReward(decision, key, float(sum(values)), _encode(RewardBody(given.value)), first)
+    first = policy.config.aggregation == "first"
+    body = _encode(RewardBody(given.value))
+    return NewReward(decision, key, float(sum(values)), body, first, made=not given.key)
 
 
 def _check_id(given: str) -> None:
-    if not _ID.fullmatch(given):
-        raise InputError(f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#'")
+    if not _ID.fullmatch(given) or len(given) > 256:
+        raise InputError(
+            f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#', and not '.' or '..'"
+        )
 
 
 async def _policy(service: Runtime, request: Request) -> Policy:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from treebandit.errors import StoreError
+from treebandit.service import models
 from treebandit.service.bodies import HealthAnswer
 from treebandit.service.exchange import Operations, json_answer, runtime
 
@@ -53,6 +55,10 @@ async def metrics(request: Request) -> Response:
         counted.logged.labels(name).set(row.place)
     for name, place in (service.learner.places if service.learner else {}).items():
         counted.learned.labels(name).set(place)
+    with suppress(StoreError):  # the other numbers are here all the same
+        for name, row in service.rows().items():
+            newest = await asyncio.to_thread(models.newest_published, service.store, row)
+            counted.skipped.labels(name).set(newest.skipped if newest else 0)
     return Response(counted.text(), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from treebandit.errors import InputError
 from treebandit.service import export
-from treebandit.service.exchange import NDJSON, Operations, bandit, runtime, whole
+from treebandit.service.exchange import NDJSON, Operations, bandit, flag, runtime, whole
 from treebandit.service.times import microseconds
 
 _PARQUET = "application/vnd.apache.parquet"
@@ -30,6 +30,7 @@ OPERATIONS = Operations()
         "limit": ({"type": "integer", "minimum": 1, "maximum": _MOST}, "records in a page"),
         "since": (_MOMENT, "decisions from this time on"),
         "until": (_MOMENT, "decisions before this time"),
+        "closed": ({"type": "string", "enum": ["true", "false"]}, "true: only where the reward is final"),
     },
 )
 async def log(request: Request) -> Response:
@@ -41,6 +42,7 @@ async def log(request: Request) -> Response:
     form = request.query_params.get("format", "ndjson")
     if form not in ("ndjson", "parquet"):
         raise InputError(f"format={form[:40]!r}; choose ndjson or parquet")
+    closed = flag(request, "closed")
     after = whole(request, "cursor", 0, 0, 1 << 62)
     limit = whole(request, "limit", 1000, 1, _MOST)
     since = microseconds(request.query_params.get("since", "1970-01-01"))
@@ -53,6 +55,7 @@ async def log(request: Request) -> Response:
         limit=limit,
         since=max(since, 0),
         until=max(until, 0),
+        closed=closed,
     )
     headers = {} if cursor is None else {"X-Next-Cursor": str(cursor)}
     if form == "parquet":

@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from treebandit.errors import InputError, SavedFileError
+from treebandit.errors import SavedFileError
 from treebandit.service import models, queries
 from treebandit.service.bodies import PlaceAnswer, RollbackRequest, VersionAnswer, VersionsAnswer
 from treebandit.service.exchange import (
@@ -16,6 +16,7 @@ from treebandit.service.exchange import (
     Operations,
     bandit,
     body,
+    flag,
     json_answer,
     read,
     runtime,
@@ -42,15 +43,13 @@ OPERATIONS = Operations()
 async def download(request: Request) -> Response:
     """Download a model, the newest or a version, as a file of `agent.save`. `history=false`: to decide only."""
     row = await bandit(request)
-    wanted = request.query_params.get("history", "true")
-    if wanted not in ("true", "false"):
-        raise InputError(f"history={wanted[:40]!r}; write true or false")
+    wanted = flag(request, "history", default=True)
     store = runtime(request).store
     version = whole(request, "version", 0, 1, 1 << 62)
     if version:
         found = await asyncio.to_thread(models.model, store, row.id, "snapshot", version)
     else:
-        kind: models.ModelKind = "checkpoint" if wanted == "true" else "snapshot"
+        kind: models.ModelKind = "checkpoint" if wanted else "snapshot"
         found = await asyncio.to_thread(models.newest, store, row.id, kind)
     if found is None:
         raise Refused(
@@ -123,9 +122,8 @@ def _versions(store: Store, row: BanditRow) -> VersionsAnswer:
     found = []
     for time, data in queries.versions(store, row):
         what = msgspec.json.decode(data, type=models.Published)
-        learned = what.version, what.learned, what.t, what.rows
-        made = what.rebuilds, what.rebuild_seconds, what.bytes, what.version in kept
-        found.append(VersionAnswer(*learned, iso(time), *made))
+        told = msgspec.structs.asdict(what)
+        found.append(VersionAnswer(**told, time=iso(time), kept=what.version in kept))
     return VersionsAnswer(row.version, sorted(found, key=lambda each: -each.version))
 
 

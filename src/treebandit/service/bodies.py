@@ -8,10 +8,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 #: No control characters; `#` separates an event from its slot in the log.
+StoredId = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f#]+$")]
+#: `.` and `..` cannot stand in a path: clients and proxies take them for folders.
+ID_PATTERN = "^(?!\\.{1,2}$)[^\\x00-\\x1f\\x7f#]+$"
 DecisionId = Annotated[
     str,
     Meta(
-        min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f#]+$", description="of a decision; no `#`"
+        min_length=1, max_length=256, pattern=ID_PATTERN, description="of a decision; no `#`, not `.` or `..`"
     ),
 ]
 ArmName = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00-\\x1f\\x7f]+$")]
@@ -78,6 +81,8 @@ class DecisionAnswer(msgspec.Struct, kw_only=True):
 
     arm, arms: what was chosen. probability: of this choice. probabilities: of each arm that was offered. version: of
     the model; 0 before the first. holdout: made by the holdout policy. repeated: this id was decided before.
+    rewards_refused: so many rewards came before this decision and do not fit it: lists of another length than the
+    chosen arms, or none of its slots named. They do not count; there only where there are any.
     """
 
     id: str
@@ -90,6 +95,7 @@ class DecisionAnswer(msgspec.Struct, kw_only=True):
     holdout: bool = False
     repeated: bool = False
     time: str = ""
+    rewards_refused: int | UnsetType = UNSET
 
 
 class Problem(msgspec.Struct):
@@ -131,7 +137,7 @@ class RewardRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class RewardAnswer(msgspec.Struct):
-    """What became of a reward.
+    """What became of a reward. One that does not fit its decision is a 400.
 
     counted: it counts. repeated: it was here before, and counts once. superseded: another was first. early: its
     decision is not known yet; it counts where that comes. late: it came after the wait; it is logged, not learned.
@@ -142,13 +148,10 @@ class RewardAnswer(msgspec.Struct):
     status: Literal["counted", "repeated", "superseded", "early", "late", "erased"]
 
 
-class RewardLine(msgspec.Struct, kw_only=True):
+class RewardLine(RewardRequest, forbid_unknown_fields=True, kw_only=True):
     """One line of a bulk of rewards."""
 
     id: DecisionId
-    value: float | list[float]
-    slot: SlotId | None = None
-    key: Key | None = None
 
 
 class RewardsAnswer(msgspec.Struct, omit_defaults=True):
@@ -185,7 +188,11 @@ class BanditsAnswer(msgspec.Struct):
 
 
 class VersionAnswer(msgspec.Struct, omit_defaults=True):
-    """A version of the model, made of the log up to `learned`."""
+    """A version of the model, made of the log up to `learned`.
+
+    rows: learned. skipped: rewards until then that the model could not learn, such as those of a feature whose type had
+    changed between the decision and its reward.
+    """
 
     version: int
     learned: int
@@ -196,6 +203,7 @@ class VersionAnswer(msgspec.Struct, omit_defaults=True):
     rebuild_seconds: float = 0.0
     bytes: int = 0
     kept: bool = False
+    skipped: int = 0
 
 
 class VersionsAnswer(msgspec.Struct):
@@ -220,7 +228,7 @@ class PlaceAnswer(msgspec.Struct):
 class ErasureRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which decisions to erase: by their ids, or all of a subject."""
 
-    ids: list[DecisionId] = []
+    ids: list[StoredId] = []
     subject: Key | None = None
 
 

@@ -12,7 +12,10 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from numpy.typing import NDArray
+
 from treebandit.errors import InputError, MissingExtraError, NoAnswerError, ServiceError
+from treebandit.service.client_values import checked_id, json_bytes, reward_value
 
 try:
     import httpx
@@ -23,7 +26,11 @@ except ImportError as error:
 _AGAIN = (408, 429, 502, 503, 504)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
-Arms = Sequence[str | Mapping[str, Any]]
+Arms = Sequence[str | Mapping[str, Any]] | NDArray[Any]
+#: A dict, or a pandas series.
+Context = Mapping[str, Any] | Any
+#: A number, or a sequence, an array or a series with one per chosen arm.
+Reward = float | Sequence[float] | Any
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ class _Call:
 
     method: str
     path: str
-    body: dict[str, Any] | None = None
+    content: bytes | None = None
 
 
 class _Calls:
@@ -87,29 +94,29 @@ class _Calls:
         if not timeout > 0:
             raise InputError(f"timeout={timeout!r}; give seconds above 0")
         self.bandit, self.timeout, self.retries = bandit, timeout, retries
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        headers = {"Content-Type": "application/json"}
+        headers |= {} if key is None else {"Authorization": f"Bearer {key}"}
         self._http = self._sender(base_url=url.rstrip("/"), headers=headers, transport=transport)
 
     @property
     def _root(self) -> str:
         return f"/v1/bandits/{quote(self.bandit, safe='')}"
 
-    def _decide_call(
-        self, context: Mapping[str, Any] | None, arms: Arms, id: str, options: dict[str, Any]
-    ) -> _Call:
-        body = {"id": id, "context": dict(context or {}), "arms": list(arms), **options}
-        return _Call("POST", f"{self._root}/decisions", {k: v for k, v in body.items() if v is not None})
+    def _decide_call(self, context: Context, arms: Arms, id: str, options: dict[str, Any]) -> _Call:
+        body = {"id": id, "context": {} if context is None else context, "arms": list(arms), **options}
+        content = json_bytes({key: value for key, value in body.items() if value is not None})
+        return _Call("POST", f"{self._root}/decisions", content)
 
     def _reward_call(
-        self, decision: Decided | str, value: float | Sequence[float], slot: str | None, key: str | None
+        self, decision: Decided | str, value: Reward, slot: str | None, key: str | None
     ) -> _Call:
-        sent = list(value) if isinstance(value, Sequence) else float(value)
         more = {} if slot is None else {"slot": slot}
-        return self._call_about(decision, "reward", {"value": sent, "key": key or uuid.uuid4().hex, **more})
+        body = {"value": reward_value(value), "key": key or uuid.uuid4().hex, **more}
+        return self._call_about(decision, "reward", json_bytes(body))
 
-    def _call_about(self, decision: Decided | str, what: str, body: dict[str, Any] | None = None) -> _Call:
-        id = decision.id if isinstance(decision, Decided) else decision
-        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/{what}", body)
+    def _call_about(self, decision: Decided | str, what: str, content: bytes | None = None) -> _Call:
+        id = checked_id(decision.id if isinstance(decision, Decided) else decision)
+        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/{what}", content)
 
     @staticmethod
     def _decided(answer: dict[str, Any]) -> Decided:
@@ -174,7 +181,7 @@ class Client(_Calls):
 
     def decide(
         self,
-        context: Mapping[str, Any] | None,
+        context: Context,
         arms: Arms,
         *,
         fallback: str | None = None,
@@ -183,11 +190,12 @@ class Client(_Calls):
     ) -> Decided:
         """Ask for a decision.
 
-        context: features that all arms share. arms: names, or {"name": ..., "features": {...}}. fallback: the arm to
-        take where the service does not answer in time; without one, that is a NoAnswerError. id: made where left out.
+        context: features that all arms share, a dict or a pandas series; numbers may be those of numpy, NaN is missing.
+        arms: names, or {"name": ..., "features": {...}}. fallback: the arm to take where the service does not answer in
+        time; without one, that is a NoAnswerError. What cannot be sent is an InputError. id: made where left out.
         options: choose, slots, excluded, baseline, subject, deferred.
         """
-        id = id or uuid.uuid4().hex
+        id = uuid.uuid4().hex if id is None else checked_id(id)
         try:
             return self._decided(self._run(self._decide_call(context, arms, id, options)))
         except NoAnswerError:
@@ -198,7 +206,7 @@ class Client(_Calls):
     def reward(
         self,
         decision: Decided | str,
-        value: float | Sequence[float],
+        value: Reward,
         *,
         slot: str | None = None,
         key: str | None = None,
@@ -235,7 +243,7 @@ class Client(_Calls):
                 break
             try:
                 found = self._checked(
-                    self._http.request(call.method, call.path, json=call.body, timeout=left)
+                    self._http.request(call.method, call.path, content=call.content, timeout=left)
                 )
                 if found is not None:
                     return found
@@ -267,7 +275,7 @@ class AsyncClient(_Calls):
 
     async def decide(
         self,
-        context: Mapping[str, Any] | None,
+        context: Context,
         arms: Arms,
         *,
         fallback: str | None = None,
@@ -275,7 +283,7 @@ class AsyncClient(_Calls):
         **options: Any,
     ) -> Decided:
         """As `Client.decide`."""
-        id = id or uuid.uuid4().hex
+        id = uuid.uuid4().hex if id is None else checked_id(id)
         try:
             return self._decided(await self._run(self._decide_call(context, arms, id, options)))
         except NoAnswerError:
@@ -286,7 +294,7 @@ class AsyncClient(_Calls):
     async def reward(
         self,
         decision: Decided | str,
-        value: float | Sequence[float],
+        value: Reward,
         *,
         slot: str | None = None,
         key: str | None = None,
@@ -320,7 +328,9 @@ class AsyncClient(_Calls):
                 break
             try:
                 async with asyncio.timeout(left):
-                    response = await self._http.request(call.method, call.path, json=call.body, timeout=left)
+                    response = await self._http.request(
+                        call.method, call.path, content=call.content, timeout=left
+                    )
                 found = self._checked(response)
                 if found is not None:
                     return found

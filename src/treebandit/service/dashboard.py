@@ -28,6 +28,7 @@ SPANS: dict[str, int] = {"15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800, "
 _MOST = 100_000
 _SAMPLE = 1500
 _BUCKETS = 36
+_VERSIONS = 30
 #: Seconds that an answer is kept at most.
 _STALE = 20.0
 _LONG_AGO = 900.0
@@ -116,7 +117,8 @@ def dashboard(
     sampled = dashboard_sample.read(queries.sample(store, row, seen, every, 2 * _SAMPLE), config.floor)
     answered = sum(c.answered for c in cells)
     published = [
-        (time, msgspec.json.decode(body, type=Published)) for time, body in queries.versions(store, row, 30)
+        (time, msgspec.json.decode(body, type=Published))
+        for time, body in queries.versions(store, row, _VERSIONS)
     ]
     return DashboardAnswer(
         name=row.name,
@@ -153,6 +155,7 @@ def dashboard(
             changes=dashboard_sample.changes(sampled),
             silence=_silence(store, row, now, delays, answered / decisions if decisions else 0.0),
             refused=refused,
+            skipped=_skipped([each for _, each in published]),
             missing=missing or {},
         ),
         others=OtherPolicies(),
@@ -171,6 +174,12 @@ def lateness(delays: list[Delay]) -> Lateness:
     first = int(np.flatnonzero(counts)[0])
     bins = [(float(edges[i]), int(counts[i])) for i in range(first, top + 1)]
     return Lateness(len(delays), late, float(np.median(seconds)), float(np.quantile(seconds, 0.9)), bins)
+
+
+def _skipped(newest_first: list[Published]) -> int:
+    """Rewards that could not be learned since the oldest of these versions, or since the first."""
+    before = newest_first[-1].skipped if len(newest_first) == _VERSIONS else 0
+    return max(0, newest_first[0].skipped - before) if newest_first else 0
 
 
 def _silence(store: Store, row: BanditRow, now: int, delays: list[Delay], share: float) -> Silence | None:

@@ -38,6 +38,7 @@ def alerts(
     changes: Sequence[Change],
     silence: Silence | None,
     refused: int,
+    skipped: int = 0,
     missing: dict[str, str],
 ) -> list[Alert]:
     """All that hold; the most urgent first."""
@@ -54,6 +55,10 @@ def alerts(
     if refused:
         says = f"{refused:,} requests for decisions were refused as invalid in the last minutes."
         found.append(Alert("refused", says, "Read the 400 answers: they name the feature of a wrong type."))
+    if skipped:
+        says = f"{skipped:,} {'reward' if skipped == 1 else 'rewards'} could not be learned by the newest versions."
+        do = "Send each feature with one type from its first decision on; see `skipped` of the versions."
+        found.append(Alert("skipped", says, do))
     floor = _floor(seen, config)
     return [*found, floor] if floor else found
 

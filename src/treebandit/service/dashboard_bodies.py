@@ -98,21 +98,29 @@ class Alert(msgspec.Struct):
 
 
 class OtherPolicy(msgspec.Struct):
-    """What another policy would have earned per decision; why that is unknown where there is no value."""
+    """What another policy would have earned per decision; why that is unknown where there is no value.
+
+    warnings: what makes the value doubtful.
+    """
 
     policy: str
     value: float | None = None
     low: float | None = None
     high: float | None = None
     refusal: str | None = None
+    warnings: list[str] = []
 
 
 class OtherPolicies(msgspec.Struct):
-    """Off-policy estimates on the newest decisions whose rewards are final. problem: why there are none."""
+    """Off-policy estimates on the newest decisions whose rewards are final. problem: why there are none.
+
+    warnings: what is doubtful in the log itself.
+    """
 
     decisions: int = 0
     policies: list[OtherPolicy] = []
     problem: str | None = None
+    warnings: list[str] = []
 
 
 class Feature(msgspec.Struct):

@@ -18,7 +18,7 @@ def other_policies(store: Store, row: BanditRow, arms: list[str]) -> OtherPolici
     if config.reward_default is not None:  # else those who do not buy would be left out as long as they may
         until = max(0, row.closed_until - config.wait_us)
     after = queries.place_before(store, row, until, _DECISIONS)
-    records, _ = export.records(store, row, after=after, limit=_DECISIONS, until=until)
+    records, _ = export.records(store, row, after=after, limit=_DECISIONS, until=until, closed=True)
     used = [each for each in records if "reward" in each]
     if not used:
         return OtherPolicies(problem="not enough evidence: no reward is final yet")
@@ -44,9 +44,11 @@ def _estimated(records: list[dict[str, object]], arms: list[str]) -> OtherPolici
     found = evaluate(log, named, estimators=(estimator,))
     lines = []
     for each in found.policies:
+        line = OtherPolicy(each.name, warnings=each.diagnostics.warnings())
         if each.refusal is not None or estimator not in each.estimates:
-            lines.append(OtherPolicy(each.name, refusal=each.refusal or "not enough evidence"))
-            continue
-        estimate = each.estimates[estimator].as_dict()
-        lines.append(OtherPolicy(each.name, estimate["value"], estimate["low"], estimate["high"]))
-    return OtherPolicies(found.used, lines)
+            line.refusal = each.refusal or "not enough evidence"
+        else:
+            estimate = each.estimates[estimator].as_dict()
+            line.value, line.low, line.high = estimate["value"], estimate["low"], estimate["high"]
+        lines.append(line)
+    return OtherPolicies(found.used, lines, warnings=found.warnings())

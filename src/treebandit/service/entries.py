@@ -31,6 +31,21 @@ class DecisionBody(msgspec.Struct, omit_defaults=True):
     aggregation: str = "first"
 
 
+class DecisionTerms(msgspec.Struct):
+    """What a decision's rewards are judged by; the part of its body that is read for each of them."""
+
+    chosen: list[int]
+    aggregation: str = "first"
+
+    def takes(self, value: float | list[float]) -> bool:
+        """Whether a reward is one number, or one per chosen row."""
+        return not isinstance(value, list) or len(value) == len(self.chosen)
+
+    def total(self, value: float | list[float]) -> float:
+        """What a decision has earned: one number is for each of the chosen rows."""
+        return sum(value) if isinstance(value, list) else value * len(self.chosen)
+
+
 class RewardBody(msgspec.Struct, omit_defaults=True):
     """A reward: one number, or one per chosen row."""
 
@@ -59,13 +74,19 @@ class NewEvent(NamedTuple):
 
 
 class NewReward(NamedTuple):
-    """A reward to append. An empty key: the only reward of its decision (`first`)."""
+    """A reward to append.
+
+    key: the caller's, or one made for it (`made`). only_first: whether the first reward counts; a decision that is
+    known tells so itself. Under `first` a reward without a key of the caller's is the only one of its decision, and has
+    an empty key in the log.
+    """
 
     decision: str
     key: str
     value: float
     body: bytes
     only_first: bool
+    made: bool = False
 
 
 class NewActivation(NamedTuple):
@@ -104,7 +125,8 @@ class Stored(NamedTuple):
     """What an append answers: where it stands, and whether it was there before.
 
     body: of the decision or event that was stored under this id first. status: of a reward or an activation; `event`
-    for an event.
+    for an event; `refused` where nothing was stored because one of the entries cannot be. says: why. unfit: rewards
+    that came before their decision and do not fit it.
     """
 
     place: int
@@ -114,9 +136,12 @@ class Stored(NamedTuple):
     version: int = 0
     holdout: bool = False
     status: str = ""
+    says: str = ""
+    unfit: int = 0
 
 
 _decode_decision = msgspec.json.Decoder(DecisionBody).decode
+_decode_terms = msgspec.json.Decoder(DecisionTerms).decode
 _decode_slots = msgspec.json.Decoder(list[str]).decode
 _decode_reward = msgspec.json.Decoder(RewardBody).decode
 
@@ -124,6 +149,11 @@ _decode_reward = msgspec.json.Decoder(RewardBody).decode
 def decision_body(body: bytes) -> DecisionBody:
     """A decision read back."""
     return _decode_decision(body)
+
+
+def decision_terms(body: bytes) -> DecisionTerms:
+    """What a decision's rewards are judged by."""
+    return _decode_terms(body)
 
 
 def slot_names(body: bytes) -> list[str]:

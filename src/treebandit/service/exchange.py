@@ -171,6 +171,14 @@ def whole(request: Request, name: str, default: int, least: int, most: int) -> i
     raise Refused(400, "InvalidRequest", f"{name}={text[:40]!r}; give a whole number from {least} to {most}")
 
 
+def flag(request: Request, name: str, *, default: bool = False) -> bool:
+    """A yes or no of the query."""
+    text = request.query_params.get(name, "true" if default else "false")
+    if text not in ("true", "false"):
+        raise InputError(f"{name}={text[:40]!r}; write true or false")
+    return text == "true"
+
+
 def _too_long(limit: int) -> Refused:
     return Refused(
         413,

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from treebandit.errors import MissingExtraError
+from treebandit.service import queries
 from treebandit.service.entries import Entry, decision_body
-from treebandit.service.fold import outcome
+from treebandit.service.outcomes import About, due_of, is_first, outcome
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso
 
@@ -18,9 +19,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 def records(
-    store: Store, row: BanditRow, *, after: int = 0, limit: int = 1000, since: int = 0, until: int = 1 << 62
+    store: Store,
+    row: BanditRow,
+    *,
+    after: int = 0,
+    limit: int = 1000,
+    since: int = 0,
+    until: int = 1 << 62,
+    closed: bool = False,
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """Decisions behind a place, and the place to go on from; None at the end. Erased ones are left out."""
+    """Decisions behind a place, and the place to go on from; None at the end. Erased ones are left out.
+
+    closed: only decisions whose reward is final: their wait is over, or, where no default reward stands in for what
+    never comes, the first reward is there. Of the others those who buy at once would be in, and those who never do not.
+    """
     places = store.rows(
         "SELECT place FROM entries WHERE bandit = ? AND kind = 'decision' AND place > ? AND time >= ? AND time < ? "
         f"ORDER BY place LIMIT {int(limit)}",
@@ -35,19 +47,30 @@ def records(
         if entry.kind == "decision" and entry.place <= last and since <= entry.time < until
     ]
     about = store.about(row.id, [str(entry.decision) for entry in entries])
-    found = [_record(entry, about[str(entry.decision)], row) for entry in entries if entry.body]
+    defaults = queries.default_rewards(store, row)
+    found = []
+    for entry in entries:
+        if entry.body:
+            record, final = _record(entry, about, row, defaults)
+            found += [record] if final or not closed else []
     return found, last if len(places) == limit else None
 
 
-def _record(entry: Entry, about: list[Entry], row: BanditRow) -> dict[str, Any]:
+def _record(
+    entry: Entry, about: About, row: BanditRow, defaults: list[tuple[int, float | None]]
+) -> tuple[dict[str, Any], bool]:
+    """A decision with its reward, and whether that is final."""
     body = decision_body(entry.body)
-    reward, time = outcome(about)
-    wait = (
-        entry.due if entry.due is not None else next((e.due for e in about if e.kind == "activation"), None)
-    )
-    if reward is None and wait is not None and wait <= row.closed_until:
-        reward, time = row.config.reward_default, wait
-    several = isinstance(reward, list)
+    reward, time = outcome(about[str(entry.decision)])
+    due = due_of(entry, about, before=1 << 62)
+    final = due is not None and due <= row.closed_until
+    if reward is None and due is not None and final:
+        # The default of that time: it was learned.
+        reward, time = next(default for until, default in defaults if due <= until), due
+    final = final or (reward is not None and row.config.reward_default is None and is_first(entry))
+    # One number is learned for each of the chosen rows.
+    each = reward if isinstance(reward, list) or reward is None else [reward] * len(body.chosen)
+    several = isinstance(reward, list) or len(body.chosen) > 1
     record = {
         "id": entry.decision,
         "time": iso(entry.time),
@@ -57,14 +80,14 @@ def _record(entry: Entry, about: list[Entry], row: BanditRow) -> dict[str, Any]:
         "chosen": body.chosen,
         "probability": body.probability,
         "probabilities": body.probabilities or None,
-        "reward": sum(reward) if several else reward,
-        "rewards": reward if several else None,
+        "reward": None if each is None else sum(each),
+        "rewards": each if several else None,
         "reward_time": None if time is None or reward is None else iso(time),
         "policy": body.policy,
         "version": str(entry.version or 0),
         "holdout": entry.holdout,
     }
-    return {key: value for key, value in record.items() if value is not None}
+    return {key: value for key, value in record.items() if value is not None}, final
 
 
 def ndjson(found: list[dict[str, Any]]) -> bytes:

@@ -7,7 +7,7 @@ place depends on the log alone, not on when or in how large steps it was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,20 +17,30 @@ from treebandit.service.config import BanditConfig, build_agent
 from treebandit.service.entries import Entry, decision_body, reward_body
 from treebandit.service.features import candidate_rows
 from treebandit.service.models import Closed, RolledBack, Uploaded
+from treebandit.service.outcomes import About, aggregated, decision_in, due_of, fits, is_first, rewards_of
 from treebandit.service.store import Store
 
 _BATCH = 500
 #: Members of a Fold that a checkpoint keeps.
 _NOTED = ("t", "offset", "rows", "skipped", "offered", "changed")
-_About = dict[str, list[Entry]]
+_LAST = 1 << 62
+
+
+class _State(NamedTuple):
+    """What a roll-back goes back to. agent: as `models.saved_bytes` has it."""
+
+    agent: bytes
+    offset: int
+    rows: int
+    offered: bool
 
 
 class Fold:
     """An agent and how far it has read.
 
-    changed: the place of the last entry that changed the agent. t: decisions logged so far. offset: what an uploaded
-    agent's clock is ahead of t. rows: learned so far. skipped: rewards that the agent could not take, such as those of
-    a feature whose type had changed.
+    changed: the place of the last entry that changed the agent, or was skipped. t: decisions logged so far. offset:
+    what an uploaded agent's clock is ahead of t. rows: learned so far. skipped: rewards that the agent could not take,
+    such as those of a feature whose type had changed.
     """
 
     def __init__(self, store: Store, bandit: int, config: BanditConfig) -> None:
@@ -41,24 +51,46 @@ class Fold:
         self.offered = False
         #: The place of the checkpoint that this fold began with.
         self.taken_up = 0
+        #: Erasures up to this place were in the log before this fold read it: what they erased was never learned here.
+        self.erased = 0
+        #: Places that later entries roll back to, in their order; and the states there, once they were passed.
+        self._targets: list[int] = []
+        self._passed: dict[int, _State] = {}
 
     @classmethod
-    def at(cls, store: Store, bandit: int, place: int, *, from_checkpoint: bool = True) -> Fold:
-        """The state after the entry at `place`: from the newest checkpoint before it, or from the beginning."""
+    def at(
+        cls,
+        store: Store,
+        bandit: int,
+        place: int,
+        *,
+        from_checkpoint: bool = True,
+        passed: dict[int, _State] | None = None,
+    ) -> Fold:
+        """The state after the entry at `place`: from the newest checkpoint before it, or from the beginning.
+
+        passed: states at places that entries roll back to, known from another fold of the same log. Each is made once,
+        so that the cost is at most that of one reading of the log per such place.
+        """
         first = store.entries(bandit, 0, 1, kind="config")
         if not first:
             raise StoreError("the bandit has no settings in its log")
         fold = cls(store, bandit, msgspec.json.decode(first[0].body, type=BanditConfig))
+        erased = store.last_entry(bandit, ["erasure"], _LAST)
+        fold.erased = 0 if erased is None else erased.place
         if from_checkpoint:
             # A checkpoint from before an erasure still holds the rows that were erased.
-            erased = store.last_entry(bandit, ["erasure"], 1 << 62)
-            found = models.newest(
-                store, bandit, "checkpoint", through=place, least=0 if erased is None else erased.place
-            )
+            found = models.newest(store, bandit, "checkpoint", through=place, least=fold.erased)
             if found is not None:
                 fold._take_up(found)
+        fold._passed = {} if passed is None else passed
+        fold._targets = sorted(
+            {target for target in _rolled_back_to(store, bandit, place) if target >= fold.place}
+            - fold._passed.keys()
+        )
         while fold.advance(through=place):
             pass
+        fold._passed = {}
         return fold
 
     def note(self) -> dict[str, int]:
@@ -85,21 +117,29 @@ class Fold:
             self.bandit, [entry.decision for entry in entries if entry.decision is not None]
         )
         for entry in entries:
-            rows = self.rows
+            while self._targets and self._targets[0] < entry.place:
+                self._passed[self._targets.pop(0)] = self._state()
+            before = self.rows, self.skipped
             _STEPS[entry.kind](self, entry, about)
             self.place = entry.place
-            if self.rows != rows or entry.kind in ("upload", "rollback", "erasure"):
+            if (self.rows, self.skipped) != before or entry.kind in ("upload", "rollback", "erasure"):
                 self.changed = entry.place
+        if through is None:
+            self._passed.clear()
         return len(entries)
 
-    def _config(self, entry: Entry, about: _About) -> None:
+    def _config(self, entry: Entry, about: About) -> None:
         self.config = msgspec.json.decode(entry.body, type=BanditConfig)
 
-    def _decision(self, entry: Entry, about: _About) -> None:
+    def _decision(self, entry: Entry, about: About) -> None:
         self.t = entry.t or self.t
         if not self.offered and entry.body:
             self._register(entry)
         # A reward may have come before its decision.
+        if entry.body:
+            known = about.get(str(entry.decision), ())
+            early = [each for each in known if each.kind == "reward" and each.place < entry.place]
+            self.skipped += sum(not fits(each, entry) for each in early if each.body)
         if entry.due is not None:
             self._learn_first(entry, about, before=entry.place)
 
@@ -113,45 +153,48 @@ class Fold:
             return
         self.offered = True
 
-    def _activation(self, entry: Entry, about: _About) -> None:
-        decision = _decision_in(about, entry)
+    def _activation(self, entry: Entry, about: About) -> None:
+        decision = decision_in(about, entry)
         if decision is not None:
             self._learn_first(decision, about, before=entry.place)
 
-    def _reward(self, entry: Entry, about: _About) -> None:
-        decision = _decision_in(about, entry)
-        if decision is None or not _first_counts(decision):
+    def _reward(self, entry: Entry, about: About) -> None:
+        decision = decision_in(about, entry)
+        if decision is None or not decision.body:
             return
-        due = _due(decision, about, before=entry.place)
-        on_time = due is not None and entry.time < due
-        if on_time and not _rewards(decision, about, before=entry.place, due=due):
-            self._learn(decision, [entry])
+        if not fits(entry, decision):
+            self.skipped += 1
+        elif is_first(decision):
+            due = due_of(decision, about, before=entry.place)
+            on_time = due is not None and entry.time < due
+            if on_time and not rewards_of(decision, about, before=entry.place, due=due):
+                self._learn(decision, [entry])
 
-    def _learn_first(self, decision: Entry, about: _About, *, before: int) -> None:
-        if _first_counts(decision):
-            self._learn(decision, _rewards(decision, about, before=before, due=None)[:1])
+    def _learn_first(self, decision: Entry, about: About, *, before: int) -> None:
+        if is_first(decision):
+            self._learn(decision, rewards_of(decision, about, before=before, due=None)[:1])
 
-    def _close(self, entry: Entry, about: _About) -> None:
+    def _close(self, entry: Entry, about: About) -> None:
         closed = msgspec.json.decode(entry.body, type=Closed)
-        last = (closed.after, 1 << 62)
+        last = (closed.after, _LAST)
         while ended := self.store.due(self.bandit, closed.after, closed.until, last, _BATCH):
             last = (ended[-1].due or 0, ended[-1].place)
             ended = [each for each in ended if each.place < entry.place and each.decision is not None]
             about = self.store.about(self.bandit, [str(each.decision) for each in ended])
             for each in ended:
-                decision = _decision_in(about, each)
+                decision = decision_in(about, each)
                 if decision is not None:
-                    self._ended(decision, _rewards(decision, about, before=entry.place, due=each.due))
+                    self._ended(decision, rewards_of(decision, about, before=entry.place, due=each.due))
 
     def _ended(self, decision: Entry, rewards: list[Entry]) -> None:
         if not rewards:
             self._learn_value(decision, self.config.reward_default)
-        elif not _first_counts(decision):
+        elif not is_first(decision):
             self._learn(decision, rewards)
 
     def _learn(self, decision: Entry, rewards: Sequence[Entry]) -> None:
-        values = [reward_body(each.body).value for each in rewards if each.body]
-        if values and decision.body:
+        values = [reward_body(each.body).value for each in rewards]
+        if values:
             self._learn_value(decision, aggregated(values, decision_body(decision.body).aggregation))
 
     def _learn_value(self, decision: Entry, value: float | list[float] | None) -> None:
@@ -161,9 +204,6 @@ class Fold:
         if body.mode == "log-only":
             return
         chosen = body.chosen
-        if isinstance(value, list) and len(value) != len(chosen):
-            self.skipped += 1
-            return
         rows, arms = candidate_rows(body, chosen)
         rewards = value if isinstance(value, list) else [value] * len(chosen)
         self.agent.clock = self.t + self.offset
@@ -174,7 +214,7 @@ class Fold:
         else:
             self.rows += len(chosen)
 
-    def _upload(self, entry: Entry, about: _About) -> None:
+    def _upload(self, entry: Entry, about: About) -> None:
         found = models.model(
             self.store, self.bandit, "upload", msgspec.json.decode(entry.body, type=Uploaded).model
         )
@@ -184,24 +224,33 @@ class Fold:
         self.offset = max(self.agent.clock - self.t, 0)
         self.offered = True
 
-    def _rollback(self, entry: Entry, about: _About) -> None:
-        before = Fold.at(self.store, self.bandit, msgspec.json.decode(entry.body, type=RolledBack).learned)
-        self.agent, self.offset, self.rows = before.agent, before.offset, before.rows
-        self.offered = before.offered
+    def _rollback(self, entry: Entry, about: About) -> None:
+        target = msgspec.json.decode(entry.body, type=RolledBack).learned
+        if target not in self._passed:
+            before = Fold.at(self.store, self.bandit, target, passed=self._passed)
+            self._passed[target] = before._state()
+        then = self._passed[target]
+        self.agent = models.loaded(then.agent)
+        self.offset, self.rows, self.offered = then.offset, then.rows, then.offered
 
-    def _erasure(self, entry: Entry, about: _About) -> None:
-        if not self.rows:
+    def _state(self) -> _State:
+        return _State(models.saved_bytes(self.agent), self.offset, self.rows, self.offered)
+
+    def _erasure(self, entry: Entry, about: About) -> None:
+        if entry.place <= self.erased:
             return
-        # What was erased is in the agent: make it anew from the log, where it is no more.
+        # What was erased is in the agent: make it anew from the log, where it is no more. The new one has read nothing
+        # of what later erasures, up to the last of now, have taken from the log.
         anew = Fold.at(self.store, self.bandit, entry.place - 1, from_checkpoint=False)
         self.agent, self.offset, self.rows = anew.agent, anew.offset, anew.rows
-        self.skipped, self.offered = anew.skipped, anew.offered
+        self.skipped, self.offered, self.erased = anew.skipped, anew.offered, anew.erased
+        self._passed.clear()
 
-    def _nothing(self, entry: Entry, about: _About) -> None:
+    def _nothing(self, entry: Entry, about: About) -> None:
         """Tells others; changes nothing here."""
 
 
-_STEPS: dict[str, Callable[[Fold, Entry, _About], None]] = {
+_STEPS: dict[str, Callable[[Fold, Entry, About], None]] = {
     "config": Fold._config,
     "decision": Fold._decision,
     "activation": Fold._activation,
@@ -215,62 +264,15 @@ _STEPS: dict[str, Callable[[Fold, Entry, _About], None]] = {
 }
 
 
-def aggregated(values: Sequence[float | list[float]], how: str) -> float | list[float]:
-    """Several rewards of one decision as one; where some are lists, one per chosen row."""
-    if how in ("first", "last"):
-        return values[0 if how == "first" else -1]
-    longest = max((len(value) for value in values if isinstance(value, list)), default=0)
-    if longest:
-        lists = [value if isinstance(value, list) else [value] * longest for value in values]
-        if any(len(value) != longest for value in lists):
-            return values[0]
-        return [float(aggregated(list(row), how)) for row in zip(*lists, strict=True)]  # type: ignore[arg-type]
-    total = sum(value for value in values if not isinstance(value, list))
-    return total if how == "sum" else total / len(values)
-
-
-def _decision_in(about: _About, entry: Entry) -> Entry | None:
-    """The decision that an entry is about, if it was there before."""
-    for each in about.get(str(entry.decision), ()):
-        if each.kind == "decision" and each.place <= entry.place:
-            return each
-    return None
-
-
-def _first_counts(decision: Entry) -> bool:
-    """Whether the first reward is learned at once; what counts was set when the decision was made."""
-    return bool(decision.body) and decision_body(decision.body).aggregation == "first"
-
-
-def _due(decision: Entry, about: _About, *, before: int) -> int | None:
-    """When a decision's wait ends; None while it awaits its activation."""
-    if decision.due is not None:
-        return decision.due
-    for each in about.get(str(decision.decision), ()):
-        if each.kind == "activation" and each.place < before:
-            return each.due
-    return None
-
-
-def _rewards(decision: Entry, about: _About, *, before: int, due: int | None) -> list[Entry]:
-    """The rewards of a decision that came before a place, and before the end of its wait."""
-    return [
-        each
-        for each in about.get(str(decision.decision), ())
-        if each.kind == "reward" and each.place < before and (due is None or each.time < due)
-    ]
-
-
-def outcome(entries: Sequence[Entry]) -> tuple[Any, int | None]:
-    """The reward of a decision as far as it is known, and when it came; for the log and its readers."""
-    decision = next((each for each in entries if each.kind == "decision"), None)
-    if decision is None or not decision.body:
-        return None, None
-    about = {str(decision.decision): list(entries)}
-    due = _due(decision, about, before=1 << 62)
-    rewards = [each for each in _rewards(decision, about, before=1 << 62, due=due) if each.body]
-    if not rewards or (decision.due is None and due is None):
-        return None, None
-    how = decision_body(decision.body).aggregation
-    used = rewards[:1] if how == "first" else rewards
-    return aggregated([reward_body(each.body).value for each in used], how), used[-1].time
+def _rolled_back_to(store: Store, bandit: int, through: int) -> list[int]:
+    """The places that entries up to `through` roll back to."""
+    found: list[int] = []
+    after = 0
+    while entries := store.entries(bandit, after, _BATCH, kind="rollback"):
+        after = entries[-1].place
+        found += [
+            msgspec.json.decode(each.body, type=RolledBack).learned
+            for each in entries
+            if each.place <= through
+        ]
+    return found

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from treebandit.errors import InputError, TreebanditError
-from treebandit.service import export, models
+from treebandit.service import export, models, queries
 from treebandit.service.database import Connection
 from treebandit.service.ids import IDS
+from treebandit.service.queries import Window
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.times import iso, microseconds
 
@@ -30,7 +31,8 @@ _LOST_AFTER = round(2 * _LONGEST_SECONDS * 1e6)
 class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which policies to evaluate on the log.
 
-    policies: `uniform`, `logging` (the one that decided), `arm:NAME`, `agent` (the newest model), `version:N`.
+    policies: `uniform`, `logging` (the one that decided), `arm:NAME`, `agent` (the newest model), `version:N`. Only
+    decisions count whose reward is final; for a model, those that came after what it has learned.
     estimators, interval, level, missing_reward: as in `treebandit.evaluation`. since, until: decisions of this time.
     """
 
@@ -169,35 +171,103 @@ def _check_policy(policy: str, row: BanditRow) -> None:
 
 
 def evaluated(store: Store, row: BanditRow, asked: EvaluationRequest, folder: Path) -> dict[str, Any]:
-    """The result of an evaluation; the log is written to `folder` a page at a time."""
+    """The result of an evaluation; logs are written to `folder` a page at a time.
+
+    Policies are judged on decisions whose reward is final; a model, only on those that it has not learned.
+    """
+    found = {policy: _model(store, row, policy) for policy in asked.policies}
+    groups: dict[int, dict[str, str]] = {}
+    for policy, model in found.items():
+        target = policy
+        if model is not None:
+            path = folder / f"model-{model.version}"
+            path.write_bytes(model.data)
+            target = str(path)
+        groups.setdefault(0 if model is None else model.place, {})[policy] = target
+    results: dict[int, dict[str, Any]] = {}
+    reasons: dict[int, str] = {}
+    for place, policies in sorted(groups.items()):
+        log = folder / f"log-{place}"
+        try:
+            results[place] = _judged(store, row, asked, policies, log, place)
+        except TreebanditError as error:
+            reasons[place] = _judged_on(place) + str(error).replace(str(log), "the log")
+    if not results:
+        raise InputError(next(iter(reasons.values())))
+    first = next(iter(results.values()))
+    places = {policy: 0 if model is None else model.place for policy, model in found.items()}
+    return {
+        **first,
+        "log": row.name,
+        "notes": list(dict.fromkeys(note for each in results.values() for note in each["notes"])),
+        "policies": [_line(policy, place, results, reasons) for policy, place in places.items()],
+    }
+
+
+def _line(
+    policy: str, place: int, results: dict[int, dict[str, Any]], reasons: dict[int, str]
+) -> dict[str, Any]:
+    """What was found of one policy, and on which decisions."""
+    if place in reasons:
+        unknown: dict[str, Any] = {"diagnostics": {}, "warnings": [], "estimates": {}}
+        line = {"policy": policy, "enough_evidence": False, "reason": reasons[place], **unknown, "used": 0}
+    else:
+        result = results[place]
+        line = {
+            **next(each for each in result["policies"] if each["policy"] == policy),
+            "used": result["used"],
+        }
+    return {**line, "learned": place} if place else line
+
+
+def _judged(
+    store: Store, row: BanditRow, asked: EvaluationRequest, policies: dict[str, str], log: Path, place: int
+) -> dict[str, Any]:
+    """Policies on the final decisions behind a place."""
     from treebandit.evaluation import DecisionLog, evaluate
 
-    (folder / "log").mkdir()
+    log.mkdir()
     since = 0 if asked.since is None else microseconds(asked.since)
     until = 1 << 62 if asked.until is None else microseconds(asked.until)
-    after: int | None = 0
-    number = 0
+    after: int | None = place
+    number = written = 0
     while after is not None:
-        found, after = export.records(store, row, after=after, limit=_PAGE, since=since, until=until)
+        found, after = export.records(
+            store, row, after=after, limit=_PAGE, since=since, until=until, closed=True
+        )
         if found:
-            (folder / "log" / f"part-{number:06}.parquet").write_bytes(export.parquet(found))
-            number += 1
+            (log / f"part-{number:06}.parquet").write_bytes(export.parquet(found))
+            number, written = number + 1, written + len(found)
+    still_open = max(0, queries.decided_between(store, row, Window(since, until), after=place) - written)
     if not number:
-        raise InputError("there are no decisions in the log at this time; decide and reward first")
-    policies = {policy: _target(store, row, policy, folder) for policy in asked.policies}
+        raise InputError(
+            f"there are no decisions with a final reward in the log at this time, and {still_open:,} whose wait is not "
+            "over; decide and reward first, or ask again when waits have ended"
+        )
     settings: dict[str, Any] = {"interval": asked.interval, "level": asked.level, "floor": row.config.floor}
     if asked.estimators:
         settings["estimators"] = tuple(asked.estimators)
     if asked.missing_reward is not None:
         settings["missing_reward"] = asked.missing_reward
-    result = evaluate(DecisionLog.scan(folder / "log"), policies, **settings).as_dict()
-    return {**result, "log": row.name}
+    result = evaluate(DecisionLog.scan(log), policies, **settings).as_dict()
+    notes = [f"{still_open:,} decisions whose reward is not final are left out."] if still_open else []
+    notes += [f"{', '.join(policies)}: {_judged_on(place)}{written:,} decisions."] if place else []
+    return {**result, "notes": [*result["notes"], *notes]}
 
 
-def _target(store: Store, row: BanditRow, policy: str, folder: Path) -> str:
-    """What `treebandit.evaluation` takes for a policy: its name, or the file of a model."""
+def _judged_on(place: int) -> str:
+    """What a model may be judged on: it knows the rewards that it has learned."""
+    return (
+        f"a model is judged on decisions after what it has learned, entry {place:,} of the log: "
+        if place
+        else ""
+    )
+
+
+def _model(store: Store, row: BanditRow, policy: str) -> models.Model | None:
+    """The model that a policy names; None where it names none."""
     if policy != "agent" and not policy.startswith("version:"):
-        return policy
+        return None
     if policy == "agent":
         found = models.newest(store, row.id, "snapshot")
     else:
@@ -206,9 +276,7 @@ def _target(store: Store, row: BanditRow, policy: str, folder: Path) -> str:
         raise InputError(
             f"no model is kept for {policy!r}; versions are listed at /v1/bandits/NAME/model/versions"
         )
-    path = folder / f"model-{found.version}"
-    path.write_bytes(found.data)
-    return str(path)
+    return found
 
 
 def main() -> None:

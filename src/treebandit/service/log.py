@@ -11,6 +11,7 @@ import msgspec
 
 from treebandit.service.database import Connection, Row, StoreClock
 from treebandit.service.entries import (
+    DecisionTerms,
     New,
     NewActivation,
     NewDecision,
@@ -18,6 +19,9 @@ from treebandit.service.entries import (
     NewEvent,
     NewReward,
     Stored,
+    decision_terms,
+    reward_body,
+    slot_names,
 )
 
 _COLUMNS = (
@@ -29,7 +33,7 @@ _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * 15)})"
 _NO_COLUMNS = (None,) * 10
 _ABOUT = (
     "SELECT kind, decision, reward_key, place, time, due, version, holdout, "
-    "CASE WHEN kind IN ('decision', 'event') THEN body END FROM entries WHERE bandit = ? AND decision IN ({marks})"
+    "body FROM entries WHERE bandit = ? AND decision IN ({marks})"
 )
 #: Values in one `IN (...)`; SQLite takes 32,766.
 _CHUNK = 512
@@ -44,12 +48,29 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What the log holds about one decision id. decision: an answer, and when its wait ends."""
+    """What the log holds about one decision id. rewards: places and bodies. decision: an answer, and when it is due."""
 
-    rewards: dict[str, int] = field(default_factory=dict)
+    rewards: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     decision: tuple[Stored, int | None] | None = None
     event: Stored | None = None
     activation: int | None = None
+
+    @property
+    def stored(self) -> Stored | None:
+        """The decision or event that has this id."""
+        return self.event if self.decision is None else self.decision[0]
+
+    @property
+    def terms(self) -> DecisionTerms | None:
+        """What rewards are judged by; None where the decision is not known, or is erased."""
+        return decision_terms(self.decision[0].body) if self.decision and self.decision[0].body else None
+
+    @property
+    def fitting(self) -> list[str]:
+        """The keys of rewards that count, or may yet."""
+        terms = self.terms
+        rewards = self.rewards.items()
+        return [key for key, (_, body) in rewards if terms is None or terms.takes(reward_body(body).value)]
 
 
 class _Batch:
@@ -62,7 +83,10 @@ class _Batch:
         self.rows: list[Row] = []
 
     def add_all(self, entries: Sequence[New]) -> list[Stored]:
-        """An event and its slots are stored together: where the id was there before, nothing is."""
+        """Entries are stored together: where one is refused, or an event's id was there before, none is."""
+        refusals = [self._refusal(entry) if isinstance(entry, NewReward) else "" for entry in entries]
+        if any(refusals):
+            return [Stored(0, self.time, status="refused" if why else "", says=why) for why in refusals]
         answers = [self.add(entry) for entry in entries[:1]]
         if answers and answers[0].repeated and isinstance(entries[0], NewEvent):
             return answers
@@ -92,45 +116,76 @@ class _Batch:
 
     def _event(self, new: NewEvent) -> Stored:
         known = self._about(new.id)
-        if before := _stored_before(known):
-            return before
+        if known.stored is not None:
+            return known.stored._replace(repeated=True)
         body = msgspec.json.encode(new.slots)
         self._store("event", (new.id, "", *_NO_COLUMNS[3:], new.subject), body)
         known.event = Stored(self.place, self.time, body=body, status="event")
-        return known.event
+        return known.event._replace(unfit=len(known.rewards))  # an event has none: its slots have
 
     def _decision(self, new: NewDecision) -> Stored:
         known = self._about(new.id)
-        if before := _stored_before(known):
-            return before
+        if known.stored is not None:
+            return known.stored._replace(repeated=True)
         self.decisions += 1
         due = None if new.wait is None else self.time + new.wait
         chosen = (new.arm, new.probability, new.version, int(new.holdout), new.subject)
         self._store("decision", (new.id, "", due, self.decisions, None, *chosen), new.body)
         stored = Stored(self.place, self.time, False, new.body, new.version, new.holdout)
         known.decision = (stored, due)
-        return stored
+        return stored._replace(unfit=len(known.rewards) - len(known.fitting)) if known.rewards else stored
+
+    def _refusal(self, new: NewReward) -> str:
+        """Why a reward can never count, by the decision or the event that has its id; empty where it may."""
+        event, slotted, slot = new.decision.partition("#")
+        known = self._about(new.decision)
+        if (terms := known.terms) is not None:
+            value = reward_body(new.body).value
+            if isinstance(value, list) and not terms.takes(value):
+                counts = f"{len(value)} rewards for {len(terms.chosen)} chosen arms"
+                return f"{counts}; send one number, or one per chosen arm"
+            before = known.rewards.get(new.key)
+            if before and not terms.takes(reward_body(before[1]).value):
+                return f"the key {new.key!r} is that of a reward that does not fit this decision; send another key"
+            return ""
+        if known.decision is not None:
+            return ""
+        whole = self._about(event)
+        if whole.event is not None and whole.event.body:
+            names = ", ".join(map(repr, slot_names(whole.event.body)[:20]))
+            given = f"no slot {slot!r}" if slotted else "slots, and the reward names none"
+            return f"the decision {event!r} has {given}; name the slot that earned it: {names}"
+        if slotted and whole.terms is not None:
+            return (
+                f"the decision {event!r} has no slots, and the reward names {slot!r}; send it without a slot"
+            )
+        return ""
 
     def _reward(self, new: NewReward) -> Stored:
         known = self._about(new.decision)
-        if known.decision is not None and not known.decision[0].body:
+        whole = self._about(new.decision.partition("#")[0])
+        if any(each is not None and not each.body for each in (known.stored, whole.stored)):
             return Stored(0, self.time, status="erased")
-        if new.key in known.rewards:
-            return Stored(known.rewards[new.key], self.time, True, status="repeated")
-        status = self._status(known, new)
-        self._store(
-            "reward", (new.decision, new.key, None, None, new.value, None, None, None, None, None), new.body
-        )
-        known.rewards[new.key] = self.place
+        # What counts was set when the decision was made.
+        terms, fitting = known.terms, known.fitting
+        first = new.only_first if terms is None else terms.aggregation == "first"
+        key = "" if first and new.made else new.key
+        if key in fitting:
+            return Stored(known.rewards[key][0], self.time, True, status="repeated")
+        key = new.key if key in known.rewards else key
+        status = self._status(known, superseded=first and bool(fitting))
+        value = new.value if terms is None else terms.total(reward_body(new.body).value)
+        self._store("reward", (new.decision, key, None, None, value, None, None, None, None, None), new.body)
+        known.rewards[key] = self.place, new.body
         return Stored(self.place, self.time, status=status)
 
-    def _status(self, known: _Known, new: NewReward) -> str:
+    def _status(self, known: _Known, *, superseded: bool) -> str:
         if known.decision is None:
             return "early"
         due = known.decision[1] if known.activation is None else known.activation
         if due is not None and self.time >= due:
             return "late"
-        return "superseded" if new.only_first and known.rewards else "counted"
+        return "superseded" if superseded else "counted"
 
     def _activation(self, new: NewActivation) -> Stored:
         known = self._about(new.decision)
@@ -142,12 +197,6 @@ class _Batch:
         known.activation = self.time + new.wait
         self._store("activation", (new.decision, "", known.activation, *_NO_COLUMNS[3:]), b"")
         return Stored(self.place, self.time, status="active")
-
-
-def _stored_before(known: _Known) -> Stored | None:
-    """The decision or event that has this id already."""
-    found = known.event if known.decision is None else known.decision[0]
-    return None if found is None else found._replace(repeated=True)
 
 
 def append(
@@ -187,16 +236,16 @@ def append(
 
 
 def _about_decisions(connection: Connection, bandit: int, entries: Sequence[New]) -> dict[str, _Known]:
-    ids = {_id_of(entry) for entry in entries} - {None}
+    ids = {each for entry in entries for each in _ids_of(entry)}
     known: dict[str, _Known] = {}
     for kind, decision, key, place, time, due, version, holdout, body in in_chunks(
-        connection, _ABOUT, bandit, sorted(filter(None, ids))
+        connection, _ABOUT, bandit, sorted(ids)
     ):
         about = known.get(decision)
         if about is None:
             about = known[decision] = _Known()
         if kind == "reward":
-            about.rewards[key] = place
+            about.rewards[key] = place, bytes(body)
         elif kind == "decision":
             about.decision = (Stored(place, time, False, bytes(body), version or 0, bool(holdout)), due)
         elif kind == "event":
@@ -206,10 +255,13 @@ def _about_decisions(connection: Connection, bandit: int, entries: Sequence[New]
     return known
 
 
-def _id_of(entry: New) -> str | None:
+def _ids_of(entry: New) -> tuple[str, ...]:
+    """What has to be known for an entry: of a slot's reward, its event too."""
     if isinstance(entry, NewDecision | NewEvent):
-        return entry.id
-    return None if isinstance(entry, NewEntry) else entry.decision
+        return (entry.id,)
+    if isinstance(entry, NewReward) and "#" in entry.decision:
+        return (entry.decision, entry.decision.partition("#")[0])
+    return () if isinstance(entry, NewEntry) else (entry.decision,)
 
 
 def in_chunks(connection: Connection, sql: str, bandit: int, values: Sequence[Any]) -> list[Row]:

@@ -28,6 +28,7 @@ class Metrics:
         self.version = self._gauge("model_version", "Version that decides.", of_bandit)
         self.logged = self._gauge("log_place", "Entries of the log.", of_bandit)
         self.learned = self._gauge("learner_place", "Entries that the learner has read.", of_bandit)
+        self.skipped = self._gauge("rewards_skipped", "Rewards that the model could not learn.", of_bandit)
         self.ready = self._gauge("ready", "1 where the service is ready.", [])
 
         # The library looks a label up under a lock, and makes text of it, each time.

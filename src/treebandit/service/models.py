@@ -10,12 +10,14 @@ import msgspec
 
 from treebandit import registry, saving
 from treebandit.agents.base import BaseAgent
-from treebandit.errors import SavedFileError, StoreError
+from treebandit.errors import SavedFileError, StoreError, TreebanditError
+from treebandit.service import queries
 from treebandit.service.config import check_description
 from treebandit.service.database import Connection, transaction
-from treebandit.service.entries import NewEntry, Stored
+from treebandit.service.entries import NewEntry, Stored, decision_body
+from treebandit.service.features import candidate_rows
 from treebandit.service.log import Group
-from treebandit.service.store import Store
+from treebandit.service.store import BanditRow, Store
 
 ModelKind = Literal["snapshot", "checkpoint", "upload"]
 _KEPT = {"snapshot": 20, "checkpoint": 4, "upload": 1_000_000}
@@ -139,6 +141,7 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
         )
 
     check_description(registry.describe(agent))
+    _check_decides(store, bandit, agent)
 
     def work(connection: Connection) -> Stored:
         _locked(store, connection, bandit, "id")
@@ -150,6 +153,25 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
         return stored
 
     return store.write(work)  # type: ignore[no-any-return]
+
+
+def _check_decides(store: Store, bandit: int, agent: BaseAgent) -> None:
+    """Raise unless an agent can make decisions as requests ask for them, the newest of the log among them."""
+    needed = (
+        "here rows have named columns, of which new ones may come, and arms have names: upload an agent made with "
+        "new_columns=True that has learned frames or dicts, and arms that are text"
+    )
+    if not agent.new_columns:
+        raise SavedFileError(f"the model takes no new columns; {needed}")
+    tries: list[tuple[Any, list[str]]] = [({}, ["an arm"])]
+    newest = queries.newest_decision(store, bandit)
+    tries += [] if newest is None else [candidate_rows(decision_body(newest))]
+    for rows, arms in tries:
+        try:
+            agent.decide(rows, arms)
+        except TreebanditError as error:
+            which = "the newest decision of the log" if rows else "requests"
+            raise SavedFileError(f"the model cannot decide {which}: {error}; {needed}") from error
 
 
 def roll_back(store: Store, bandit: int, version: int) -> Stored | None:
@@ -172,6 +194,12 @@ def published(store: Store, bandit: int, version: int) -> Published | None:
             return next((each for each in all_of if each.version == version), None)
         after = entries[-1].place
     return None
+
+
+def newest_published(store: Store, row: BanditRow) -> Published | None:
+    """What the newest version was made of."""
+    found = queries.versions(store, row, 1)
+    return msgspec.json.decode(found[0][1], type=Published) if found else None
 
 
 def newest(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from treebandit import __version__
-from treebandit.service.bodies import ErrorAnswer
+from treebandit.service.bodies import ID_PATTERN, ErrorAnswer
 from treebandit.service.exchange import JSON, Operation
 
 _SAYS = {
@@ -32,7 +32,7 @@ _ALWAYS = (400, 401, 403, 408, 413, 429, 500, 503)
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "job": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[0-9a-f]+$"},
     "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
-    "id": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[^\\x00-\\x1f\\x7f#]+$"},
+    "id": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": ID_PATTERN},
 }
 
 

@@ -141,8 +141,9 @@ async def multi_slot_reward(request: Request, policy: Policy) -> Response:
     """What slots of an event earned."""
     given = await body(request, SlotRewards)
     event = str(request.scope["event"])
-    for each in given.reward:
-        await rewarded(runtime(request), policy, RewardLine(id=event, value=each.value, slot=each.slot_id))
+    lines = [RewardLine(id=event, value=each.value, slot=each.slot_id) for each in given.reward]
+    if lines:
+        await rewarded(runtime(request), policy, *lines)
     return Response(status_code=204)
 
 
@@ -312,6 +313,8 @@ def escaped(event: str) -> str:
 def _event_id(given: str | None) -> str | None:
     if given and any(ord(letter) < 32 or letter == "\x7f" for letter in given):
         raise InputError(f"the eventId {given[:60]!r} has control characters; leave them out")
+    if given in (".", ".."):
+        raise InputError(f"the eventId {given!r} cannot stand in a path; give another one")
     if given and len(escaped(given)) > _LONGEST_ID:
         raise InputError(f"the eventId {given[:60]!r} is too long; '#' and '%' take three places")
     return escaped(given) if given else None

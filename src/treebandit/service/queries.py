@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
+import msgspec
+
+from treebandit.service.config import BanditConfig
 from treebandit.service.store import BanditRow, Store
 
 _OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
@@ -79,6 +83,8 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
     """
     config = row.config
     at_once = config.reward_default is None and config.aggregation == "first"
+    defaults = default_rewards(store, row)
+    default = "CASE " + "WHEN v.due <= ? THEN CAST(? AS DOUBLE PRECISION) " * len(defaults) + "END"
     value = _VALUE[config.aggregation].format(
         f"FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'reward' AND x.time + 0 < d.due"
     )
@@ -90,12 +96,12 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
             WHERE d.bandit = ? AND d.kind = 'decision' AND d.time >= ? AND d.time < ? AND d.arm IS NOT NULL),
         valued AS MATERIALIZED (SELECT d.*, {value} AS value FROM due d),
         earned AS MATERIALIZED (
-            SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, CAST(? AS DOUBLE PRECISION))
+            SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, {default})
                 {"WHEN v.due IS NOT NULL THEN v.value" if at_once else ""} END AS reward FROM valued v)
         SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(reward * reward),
             count(value), sum(probability)
         FROM earned GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
-        (row.id, *seen, row.closed_until, config.reward_default, seen.since, step),
+        (row.id, *seen, row.closed_until, *chain.from_iterable(defaults), seen.since, step),
     )
     return [
         Cell(
@@ -140,10 +146,39 @@ def sample(store: Store, row: BanditRow, seen: Window, every: int, most: int = 2
     return [SampledDecision(each[0], bool(each[1]), bytes(each[2])) for each in reversed(found)]
 
 
-def decided_between(store: Store, row: BanditRow, seen: Window) -> int:
-    """How many decisions there are."""
-    sql = "SELECT count(*) FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?"
-    return int(store.rows(sql, (row.id, *seen))[0][0])
+def newest_decision(store: Store, bandit: int) -> bytes | None:
+    """The body of the last decision that is not erased."""
+    found = store.rows(
+        "SELECT body FROM entries WHERE bandit = ? AND kind = 'decision' AND arm IS NOT NULL "
+        "ORDER BY time DESC, place DESC LIMIT 1",
+        (bandit,),
+    )
+    return bytes(found[0][0]) if found else None
+
+
+def default_rewards(store: Store, row: BanditRow) -> list[tuple[int, float | None]]:
+    """Default rewards in the order of time, each with the last end of a wait that was closed with it."""
+    found: list[tuple[int, float | None]] = []
+    after, before = 0, None
+    while entries := store.entries(row.id, after, 500, kind="config"):
+        after = entries[-1].place
+        for entry in entries:
+            default = msgspec.json.decode(entry.body, type=BanditConfig).reward_default
+            if before is not None and default != before[0]:
+                close = store.last_entry(row.id, ["close"], entry.place)
+                until = 0 if close is None else msgspec.json.decode(close.body)["until"]
+                found.append((until, before[0]))
+            before = (default,)
+    return [*found, (1 << 62, row.config.reward_default)]
+
+
+def decided_between(store: Store, row: BanditRow, seen: Window, *, after: int = 0) -> int:
+    """How many decisions there are, erased ones left out. after: only those behind this place."""
+    sql = (
+        "SELECT count(*) FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ? "
+        "AND place > ? AND arm IS NOT NULL"
+    )
+    return int(store.rows(sql, (row.id, *seen, after))[0][0])
 
 
 def awaiting(store: Store, row: BanditRow, seen: Window) -> int:

@@ -161,6 +161,9 @@ const others = (shown) => {
   for (const each of shown.policies.filter((one) => one.value === null)) {
     at("others").append(make("details", { class: "note" }, make("summary", {}, `${each.policy}: not enough evidence`), each.refusal));
   }
+  for (const each of [...known, { policy: "the log", warnings: shown.warnings }].filter((one) => one.warnings.length)) {
+    at("others").append(make("details", { class: "note warning" }, make("summary", {}, `${each.policy}: doubtful`), each.warnings.join("; ")));
+  }
 };
 
 const exploration = (answer, times) => {

@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+from service.shop import Shop
+
+import treebandit
+from treebandit.errors import SavedFileError
+from treebandit.service import models
+
+ROWS = [{"x": 1.0, "city": "rome"}] * 3
+
+
+def taught(rows, **more):
+    new_columns = more.pop("new_columns", True)
+    agent = treebandit.LinUCB(seed=0, new_columns=new_columns)
+    agent.learn(rows, [1.0, 2.0, 3.0], **more)
+    return agent
+
+
+UNFIT = {
+    "arrays": (lambda: taught(np.zeros((3, 2)), arms=list("aba")), "arrays"),
+    "no contexts": (lambda: taught(None, arms=list("aba")), "no contexts"),
+    "numbered arms": (lambda: taught(ROWS, arms=[1, 2, 1]), "arms with numbers"),
+    "no arms": (lambda: taught(ROWS), "without arms"),
+    "fixed columns": (lambda: taught(ROWS, arms=list("aba"), new_columns=False), "no new columns"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_model_that_could_not_decide_is_refused(sqlite, name):
+    make, says = UNFIT[name]
+    shop = Shop(sqlite)
+    with pytest.raises(SavedFileError, match=f"{says}.*new_columns=True"):
+        models.upload(sqlite, shop.row.id, models.saved_bytes(make()))
+    assert shop.now.place == shop.row.place
+    assert models.newest(sqlite, shop.row.id, "upload") is None
+
+
+def test_an_uploaded_model_must_decide_the_newest_decision(sqlite):
+    shop = Shop(sqlite)
+    texts = models.saved_bytes(taught([{"x": "text"}] * 3, arms=list("aba")))
+    models.upload(sqlite, shop.row.id, texts)
+    shop.decide("d")
+    with pytest.raises(SavedFileError, match=r"the newest decision.*'x'"):
+        models.upload(sqlite, shop.row.id, texts)
+    numbers = models.saved_bytes(taught(ROWS, arms=list("xyx")))
+    assert models.upload(sqlite, shop.row.id, numbers).place == shop.now.place
