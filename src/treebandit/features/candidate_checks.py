@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from treebandit.core import Candidates, Columns, Features
@@ -29,13 +31,26 @@ def check_whole(candidates: Candidates) -> None:
         raise ShapeError(f"{len(codes)} arms for {len(contexts)} rows; give one arm per row")
 
 
+@lru_cache(maxsize=256)
+def _coded(categories: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """The columns of categories, and how many each has."""
+    return tuple((place, count) for place, count in enumerate(categories) if count)
+
+
 def check_codes(contexts: Features, columns: Columns) -> None:
     """Raise where a column of categories holds anything but their codes, or NaN where one is missing."""
-    if not any(columns.categories):
+    coded = _coded(columns.categories)
+    if len(contexts) == 1:
+        # A round has one row, and NumPy needs longer to begin.
+        values = contexts[0].tolist()
+        if all(
+            (0.0 <= (code := values[at]) < count and code.is_integer()) or code != code for at, count in coded
+        ):
+            return
+    elif not coded:
         return
-    counts = np.array(columns.categories)
-    places = counts.nonzero()[0]
-    codes, counts = contexts[:, places], counts[places]
+    places, counts = (np.array(each) for each in zip(*coded, strict=True))
+    codes = contexts[:, places]
     # Nothing is true of NaN.
     wrong = (codes < 0.0) | (codes >= counts) | (codes > np.trunc(codes))
     if wrong.any():

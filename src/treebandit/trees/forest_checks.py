@@ -50,7 +50,8 @@ class GivenNodes(NamedTuple):
                 f"sizes is {shown(given['sizes'])}; give the number of nodes of each tree, at least 1"
             )
         total = int(nodes.sizes.sum())
-        for name, array in zip(cls._fields[1:], nodes[1:], strict=True):
+        for name in cls._fields[1:]:
+            array = getattr(nodes, name)
             if array.shape != (total,):
                 raise ShapeError(
                     f"{name} has shape {array.shape} for {total} nodes in all; give one entry per node"
