@@ -181,6 +181,17 @@ def test_chance_of_an_agents_own_generator_is_in_its_probabilities(share):
     assert frequency == pytest.approx(told[0], abs=4 * np.sqrt(told[0] / 400))
 
 
+def test_what_is_learned_must_come_as_a_function():
+    class Wrong(Own):
+        def _prepared(self, chosen, rewards, *, t):
+            self.learned = True
+
+    agent = Wrong(seed=0)
+    with pytest.raises(ParameterError, match="return a function that makes the change"):
+        agent.learn(X[0], 1.0, arms=["a"])
+    assert agent.decide(X[0], arms=["a", "b"]).arm in ("a", "b")
+
+
 @pytest.mark.parametrize("scores", [np.zeros(4), np.zeros(2), np.zeros((3, 1)), 0.5, np.zeros(1)])
 @pytest.mark.parametrize("drawn", [False, True])
 def test_scores_that_are_not_one_per_candidate_are_refused(scores, drawn):

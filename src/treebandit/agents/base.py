@@ -23,6 +23,7 @@ from treebandit.errors import (
     InputError,
     NoEstimateError,
     NotFittedError,
+    ParameterError,
     SavedFileError,
 )
 from treebandit.features.inputs import Inputs
@@ -316,7 +317,12 @@ class BaseAgent(Locked):
         if not len(values):
             return None
         clock = self.clock if self._decided else self.clock + len(values)
-        return partial(self._complete, self._prepared(chosen, values, t=clock), inputs, clock)
+        commit = self._prepared(chosen, values, t=clock)
+        if not callable(commit):
+            raise ParameterError(
+                f"{type(self).__name__}._prepared returned {commit!r:.40}; return a function that makes the change"
+            )
+        return partial(self._complete, commit, inputs, clock)
 
     def _complete(self, commit: Callable[[], None], inputs: Inputs, clock: int) -> None:
         commit()
