@@ -181,6 +181,22 @@ def test_a_column_begun_anew_counts_as_missing_in_the_rows_before(shared):
     np.testing.assert_allclose(estimates[0], after[:10], atol=1.5)
 
 
+@pytest.mark.parametrize("change", ["narrower", "rare flag"])
+def test_a_column_that_varies_less_later_is_not_forgotten(change):
+    """What the first 600 rows taught of it still holds."""
+    random, agent, right = np.random.default_rng(3), LinUCB(seed=0), 0
+    for t in range(1500):
+        if change == "narrower":
+            x = (100.0 if t < 600 else 1.0) * random.normal()
+        else:
+            x = float(random.random() < (0.5 if t < 600 else 0.02))
+        context, means = [x, random.normal()], np.array([0.0, 2.0 * x - 0.7, 0.5 - x])
+        choice = int(agent.choose(context, arms=[0, 1, 2])[0])
+        agent.learn(context, means[choice] + 0.1 * random.normal(), arms=[choice])
+        right += t >= 1000 and means[choice] > means.max() - 0.3
+    assert right > 400
+
+
 def test_a_wide_table_costs_what_its_rows_have():
     random = np.random.default_rng(0)
     contexts, columns = random.integers(0, 100, (1500, 8)).astype(np.float32), Columns((100,) * 8)

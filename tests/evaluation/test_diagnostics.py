@@ -46,6 +46,23 @@ def always(probability, n=2_000, seed=0, **columns):
     return DecisionLog.from_frame(pl.DataFrame({**frame, **told}))
 
 
+def test_a_control_group_with_one_arm_is_left_out_for_other_policies():
+    random, n = np.random.default_rng(4), 3_000
+    control, chosen = random.random(n) < 0.2, random.integers(0, 2, n)
+    chosen = np.where(control, 0, chosen)
+    told = np.where(control[:, None], [1.0, 0.0], [0.5, 0.5])
+    held = always(1.0, n=n, chosen=chosen, reward=chosen + 0.5, holdout=control)
+    frame = held.frame.with_columns(
+        probabilities=pl.Series(told.tolist()), probability=pl.Series(told[np.arange(n), chosen])
+    )
+    found = evaluate(DecisionLog.from_frame(frame.collect()), ["uniform", "arm:b"], estimators=("ips",))
+    assert found["uniform"]["ips"].value == pytest.approx(1.0, abs=0.08)
+    assert found["arm:b"]["ips"].value == pytest.approx(1.5, abs=0.12)
+    assert f"{control.sum():,} decisions of a holdout" in found.notes[0]
+    alone = evaluate(DecisionLog.from_frame(frame.collect()), ["logging"], estimators=("ips",))
+    assert alone.used == n
+
+
 def test_a_log_without_support_gives_no_numbers():
     """Every decision was certain: what the policy plays in the other half is not in the log."""
     random = np.random.default_rng(0)

@@ -259,6 +259,29 @@ def test_each_erasure_and_roll_back_reads_the_log_once(sqlite, replays):
     assert len(replays) <= 2 + 4  # one for all erasures, and one for each roll-back
 
 
+def test_what_is_erased_while_another_erasure_is_read_is_forgotten_too(sqlite, monkeypatch):
+    shop = Shop(sqlite)
+    for number in range(5):
+        shop.decide(f"d{number}")
+        shop.reward(f"d{number}", float(number))
+    live = shop.fold()
+    erasure.erase(sqlite, shop.row.id, ids=["d1"])
+    for number in range(5, 10):
+        shop.decide(f"d{number}")
+        shop.reward(f"d{number}", float(number))
+    made, erased = Fold.at, []
+
+    def at(*arguments, **settings):
+        if not erased:
+            erased.append(erasure.erase(sqlite, shop.row.id, ids=["d7"]))
+        return made(*arguments, **settings)
+
+    monkeypatch.setattr(Fold, "at", at)
+    while live.advance():
+        pass
+    assert sorted(live.agent.model.history.rewards) == [0.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 9.0]
+
+
 def test_an_erased_first_decision_is_not_in_the_model_either(sqlite, tmp_path):
     shop = Shop(sqlite)
     live = shop.fold()

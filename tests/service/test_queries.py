@@ -79,6 +79,19 @@ def test_cells_are_those_of_a_loop_over_the_log(store, aggregation, default):
     assert sum(each.probability for each in found.values()) == pytest.approx(0.5 * 58)
 
 
+@pytest.mark.parametrize("aggregation", ["first", "sum"])
+def test_early_rewards_count_what_their_decision_makes_of_them(store, aggregation):
+    shop = Shop(store, aggregation=aggregation, wait=10.0)
+    shop.reward("a", [1.0, 2.0, 3.0])
+    shop.decide("a")
+    shop.reward("a", 4.0, key="again")
+    shop.reward("b", 1.0)
+    shop.decide("b", chosen=[0, 1])
+    shop.wait(11)
+    cells = queries.cells(store, shop.now, ALL, 1 << 61)
+    assert sum(each.total for each in cells) == 4.0 + 2.0
+
+
 def test_delays_sample_and_counts(store):
     shop = busy_shop(store, aggregation="first")
     row = shop.now

@@ -23,7 +23,7 @@ from treebandit.evaluation.propensities import EstimatedPropensities
 from treebandit.evaluation.results import Evaluation, PolicyValue
 from treebandit.evaluation.reward_models import CrossFitted
 from treebandit.evaluation.settings import Settings
-from treebandit.evaluation.validation import LogSummary
+from treebandit.evaluation.validation import CONTROL, LogSummary
 
 _SETS_NOTE = (
     "Several rows are chosen at a time: IPS on the marginal probabilities, which assumes that the reward of a row does "
@@ -42,8 +42,9 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
     """
     chosen = Settings(**settings)
     targets = _targets(policies, chosen)
-    summary = log.check()
-    known, notes = _with_rewards(log, summary, chosen)
+    log, summary, notes = _without_control(log, targets)
+    known, left_out = _with_rewards(log, summary, chosen)
+    notes += left_out
     total = len(known)
     if not total:
         raise LogError(
@@ -103,6 +104,25 @@ def _targets(policies: Any, settings: Settings) -> dict[str, TargetPolicy]:
     if not found:
         raise ParameterError("no policy; give at least one, such as 'uniform'")
     return found
+
+
+def _without_control(
+    log: DecisionLog, targets: Mapping[str, TargetPolicy]
+) -> tuple[DecisionLog, LogSummary, list[str]]:
+    """The log, checked, without a control group that always gets the same arm: it tells nothing of other policies.
+
+    Who is in it does not depend on the context, so that the others are as good a sample.
+    """
+    summary = log.check()
+    alone = all(isinstance(target, LoggingPolicy) for target in targets.values())
+    if alone or not 0 < summary.control < summary.decisions:
+        return log, summary, []
+    notes = [
+        f"{summary.control:,} decisions of a holdout that played one arm for certain are left out: they tell nothing "
+        "of other policies."
+    ]
+    log = log.filter(~CONTROL)
+    return log, log.check(), notes
 
 
 def _with_rewards(log: DecisionLog, summary: LogSummary, settings: Settings) -> tuple[DecisionLog, list[str]]:

@@ -16,8 +16,20 @@ from treebandit.features.values import LARGEST
 TOLERANCE = 1e-3
 
 #: What is checked; contexts are checked where they are read.
-CHECKED = ("id", "chosen", "probability", "probabilities", "reward", "rewards", "arms", "arm_contexts")
+CHECKED = (
+    "id",
+    "chosen",
+    "probability",
+    "probabilities",
+    "reward",
+    "rewards",
+    "arms",
+    "arm_contexts",
+    "holdout",
+)
 _CHOSEN = pl.col("chosen").list
+#: A decision of a holdout that played its arm for certain, though there were others.
+CONTROL = (pl.col("holdout") & (pl.col("probability") >= 1.0) & (OFFERED > 1)).fill_null(False)
 _PROBABILITIES = pl.col("probabilities").list
 _REWARDS = pl.col("rewards").list
 
@@ -94,13 +106,17 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """What a checked log holds: decisions, how many have rewards and probabilities, the most candidates, and sets."""
+    """What a checked log holds: decisions, how many have rewards and probabilities, the most candidates, and sets.
+
+    control: decisions of a holdout that played its arm for certain.
+    """
 
     decisions: int
     rewarded: int
     with_probability: int
     most_offered: int
     sets: bool
+    control: int = 0
 
 
 def check_batches(batches: Iterable[pl.DataFrame], source: str) -> LogSummary:
@@ -115,6 +131,7 @@ def check_batches(batches: Iterable[pl.DataFrame], source: str) -> LogSummary:
             rewarded=pl.col("reward").count(),
             known=pl.col("probability").count(),
             sets=(_CHOSEN.len() > 1).sum(),
+            control=CONTROL.sum(),
             most=OFFERED.max(),
             **{name: condition.sum() for name, (condition, _) in _IMPOSSIBLE.items()},
         ).row(0, named=True)
@@ -130,7 +147,8 @@ def check_batches(batches: Iterable[pl.DataFrame], source: str) -> LogSummary:
             if name in first
         ]
         raise LogError(f"{source}: of {totals['decisions']:,} decisions " + ". ".join(lines))
-    return LogSummary(totals["decisions"], totals["rewarded"], totals["known"], most, totals["sets"] > 0)
+    sets, control = totals["sets"] > 0, totals["control"]
+    return LogSummary(totals["decisions"], totals["rewarded"], totals["known"], most, sets, control)
 
 
 def check_ids(frame: pl.LazyFrame, source: str) -> None:

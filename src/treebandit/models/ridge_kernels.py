@@ -60,7 +60,8 @@ from treebandit.models.ridge_arrays import (
 _NO_MORE = np.int64(-1)
 #: A column's moments take outliers as they come until they rest on so many rows.
 _TRUSTED_ROWS = 20
-#: Where the later half of the rows varies so much less, in variance, outliers among the first made the moments.
+#: Among so many first rows, where the later half varies so much less, in variance, outliers made the moments.
+_FIRST_ROWS = 80
 _OUTLYING = 8.0**2
 #: A scale is taken up when the rows have grown by an eighth and it differs by so much from the one in use.
 _GROWTH, _MOST_NEW_ROWS, _CHANGE = 1.125, 4096, 0.05
@@ -76,11 +77,28 @@ def _add(columns, first, j, value):  # type: ignore[no-untyped-def]
 
 
 @part
+def _take_over(columns, j, value):  # type: ignore[no-untyped-def]
+    """Take a value into the moments of a column's later rows; whether they replace those of all its rows now."""
+    taken = False
+    _add(columns, LATER, j, value)
+    if columns[LATER, j] >= _TRUSTED_ROWS and 2.0 * columns[LATER, j] >= columns[COUNT, j]:
+        later = columns[LATER_SQUARES, j] / columns[LATER, j]
+        taken = later > 0.0 and _OUTLYING * later * columns[COUNT, j] < columns[SQUARES, j]
+        for k in range(3):
+            if taken:
+                columns[COUNT + k, j] = columns[LATER + k, j]
+            columns[LATER + k, j] = 0.0
+        columns[ANEW, j] = 1.0 if taken else columns[ANEW, j]
+    return taken
+
+
+@part
 def _see(columns, context, seen):  # type: ignore[no-untyped-def]
     """Take a row into the running moments of its numbers; far outliers count as if they were nearer.
 
-    The first rows have nothing to tell outliers by. So the later half of the rows has moments of its own, and where
-    these say that the column varies far less, they take over. Returns whether those of any column did.
+    The first rows have nothing to tell outliers by. So the later half of the first rows has moments of its own, and
+    where these say that the column varies far less, they take over. Returns whether those of any column did. Later
+    there is no such thing: outliers are bounded by then, and a column that varies less has changed.
     seen: how many rows were learned before.
     """
     anew = False
@@ -96,16 +114,8 @@ def _see(columns, context, seen):  # type: ignore[no-untyped-def]
                 reach = BOUND * np.sqrt(columns[SQUARES, j] / count)
                 value = clipped(value, mean - reach, mean + reach)
             _add(columns, COUNT, j, value)
-            _add(columns, LATER, j, value)
-            if columns[LATER, j] >= _TRUSTED_ROWS and 2.0 * columns[LATER, j] >= columns[COUNT, j]:
-                later = columns[LATER_SQUARES, j] / columns[LATER, j]
-                if later > 0.0 and _OUTLYING * later * columns[COUNT, j] < columns[SQUARES, j]:
-                    for k in range(3):
-                        columns[COUNT + k, j] = columns[LATER + k, j]
-                    columns[ANEW, j] = 1.0
-                    anew = True
-                for k in range(3):
-                    columns[LATER + k, j] = 0.0
+            if count < _FIRST_ROWS and columns[OTHER, j]:
+                anew |= _take_over(columns, j, value)
     return anew
 
 

@@ -27,6 +27,8 @@ def json_value(value: Any, what: str) -> Any:
         value = dict(value.items())
     if isinstance(value, Mapping):
         return {_key(key, what): json_value(part, f"{what}[{key!r}]") for key, part in value.items()}
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return json_value(value[()], what)
     if isinstance(value, list | tuple | np.ndarray):
         return [json_value(part, f"{what}[{place}]") for place, part in enumerate(value)]
     raise InputError(

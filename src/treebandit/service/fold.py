@@ -116,17 +116,20 @@ class Fold:
         about = self.store.about(
             self.bandit, [entry.decision for entry in entries if entry.decision is not None]
         )
+        read = 0
         for entry in entries:
             while self._targets and self._targets[0] < entry.place:
                 self._passed[self._targets.pop(0)] = self._state()
             before = self.rows, self.skipped
             _STEPS[entry.kind](self, entry, about)
-            self.place = entry.place
+            self.place, read = entry.place, read + 1
             if (self.rows, self.skipped) != before or entry.kind in ("upload", "rollback", "erasure"):
                 self.changed = entry.place
+            if entry.kind == "erasure":
+                break  # what follows was read before it, and may hold what is erased by now
         if through is None:
             self._passed.clear()
-        return len(entries)
+        return read
 
     def _config(self, entry: Entry, about: About) -> None:
         self.config = msgspec.json.decode(entry.body, type=BanditConfig)

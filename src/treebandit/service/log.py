@@ -67,10 +67,13 @@ class _Known:
 
     @property
     def fitting(self) -> list[str]:
-        """The keys of rewards that count, or may yet."""
+        """The keys of rewards that count, or may yet, or are erased."""
         terms = self.terms
-        rewards = self.rewards.items()
-        return [key for key, (_, body) in rewards if terms is None or terms.takes(reward_body(body).value)]
+        return [
+            key
+            for key, (_, body) in self.rewards.items()
+            if body == b"" or terms is None or terms.takes(reward_body(body).value)
+        ]
 
 
 class _Batch:
@@ -81,6 +84,8 @@ class _Batch:
         self.time = time
         self.known = known
         self.rows: list[Row] = []
+        #: What rewards that came before their decision are worth: value, bandit, place.
+        self.values: list[Row] = []
 
     def add_all(self, entries: Sequence[New]) -> list[Stored]:
         """Entries are stored together: where one is refused, or an event's id was there before, none is."""
@@ -133,7 +138,13 @@ class _Batch:
         self._store("decision", (new.id, "", due, self.decisions, None, *chosen), new.body)
         stored = Stored(self.place, self.time, False, new.body, new.version, new.holdout)
         known.decision = (stored, due)
-        return stored._replace(unfit=len(known.rewards) - len(known.fitting)) if known.rewards else stored
+        if known.rewards and (terms := known.terms) is not None:
+            fitting = known.fitting
+            for key, (place, body) in known.rewards.items():
+                worth = terms.total(reward_body(body).value) if body and key in fitting else None
+                self.values.append((worth, self.bandit, place))
+            return stored._replace(unfit=len(known.rewards) - len(fitting))
+        return stored
 
     def _refusal(self, new: NewReward) -> str:
         """Why a reward can never count, by the decision or the event that has its id; empty where it may."""
@@ -145,7 +156,7 @@ class _Batch:
                 counts = f"{len(value)} rewards for {len(terms.chosen)} chosen arms"
                 return f"{counts}; send one number, or one per chosen arm"
             before = known.rewards.get(new.key)
-            if before and not terms.takes(reward_body(before[1]).value):
+            if before and before[1] and not terms.takes(reward_body(before[1]).value):
                 return f"the key {new.key!r} is that of a reward that does not fit this decision; send another key"
             return ""
         if known.decision is not None:
@@ -228,6 +239,8 @@ def append(
             answers[number] = batch.add_all(groups[number].entries)
         if batch.rows:
             connection.many(_INSERT, batch.rows)
+            for worth in batch.values:
+                connection.rows("UPDATE entries SET value = ? WHERE bandit = ? AND place = ?", worth)
             connection.rows(
                 "UPDATE bandits SET place = ?, decisions = ?, time = ? WHERE id = ?",
                 (batch.place, batch.decisions, batch.time, bandit),

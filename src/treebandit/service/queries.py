@@ -86,7 +86,7 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
     defaults = default_rewards(store, row)
     default = "CASE " + "WHEN v.due <= ? THEN CAST(? AS DOUBLE PRECISION) " * len(defaults) + "END"
     value = _VALUE[config.aggregation].format(
-        f"FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'reward' AND x.time + 0 < d.due"
+        f"FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'reward' AND x.time + 0 < d.due AND x.value IS NOT NULL"
     )
     found = store.rows(
         f"""WITH due AS (
