@@ -62,7 +62,8 @@ def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
     """
     place = Path(path)
     form = _form(place)
-    if place.is_dir() or (form is None and not place.exists()):
+    # Not `exists`: another writer may make the folder between two questions.
+    if place.is_dir() or (form is None and not place.is_file()):
         add_part(frame, place)
         return
     if form is None:
