@@ -120,15 +120,18 @@ def regret_after(results: Results) -> pl.DataFrame:
     return runs.join(so_far.filter(pl.col("stage").is_in([*STAGES, LATE])), on="run_id").drop("run_id")
 
 
+def by_stage(regret: pl.DataFrame, of: str) -> pl.DataFrame:
+    """A row per seed and agent or environment (`of`): regret after each stage, and a round's in the last stretch."""
+    wide = regret.pivot(on="stage", index=[of, "seed"], values="regret")
+    late = (pl.col("2000") - pl.col(str(LATE))) / (2000 - LATE)
+    return wide.with_columns(late.alias("late"))
+
+
 def instance_tables(regret: pl.DataFrame) -> list[str]:
     """A table per instance, the agent of least regret in the end first; those that stopped earlier come last."""
     lines = []
     for instance in ("navigation-1", "navigation-2"):
-        wide = regret.filter(pl.col("environment") == instance).pivot(
-            on="stage", index=["agent", "seed"], values="regret"
-        )
-        late = (pl.col("2000") - pl.col(str(LATE))) / (2000 - LATE)
-        wide = wide.with_columns(late.alias("late"))
+        wide = by_stage(regret.filter(pl.col("environment") == instance), "agent")
         ends = wide.group_by("agent").agg(pl.col("2000", "100").mean()).sort("2000", "100", nulls_last=True)
         lines += [
             f"## {instance}",
@@ -149,7 +152,7 @@ def instance_tables(regret: pl.DataFrame) -> list[str]:
 
 def fresh_table(results: Results) -> list[str]:
     """The default agent on seeds that decided nothing about it: a row per instance."""
-    regret = regret_after(results).pivot(on="stage", index=["environment", "seed"], values="regret")
+    regret = by_stage(regret_after(results), "environment")
     seeds = regret["seed"]
     lines = [
         "",
@@ -163,11 +166,11 @@ def fresh_table(results: Results) -> list[str]:
     ]
     for instance in INSTANCES:
         part = regret.filter(pl.col("environment") == instance)
-        ends, late = part["2000"] / 1000, (part["2000"] - part[str(LATE)]) / (2000 - LATE)
+        ends = part["2000"] / 1000
         seconds = results.runs.filter(pl.col("environment") == instance)["cpu_seconds"]
         cells = (
             *(mean_and_sd(ends, 1), f"{ends.min():.1f}", f"{ends.max():.1f}"),
-            *(mean_and_sd(late, 0), f"{seconds.mean():.0f}"),
+            *(mean_and_sd(part["late"], 0), f"{seconds.mean():.0f}"),
         )
         lines.append(f"| {instance} | {' | '.join(cells)} |")
     return lines

@@ -117,12 +117,17 @@ def shared_fields(kind: type[_Made], thing: Any, **others: Any) -> _Made:
     return made
 
 
+def is_ours(definition: Any) -> bool:
+    """Whether a class or a function is one of this package."""
+    return bool(definition.__module__.partition(".")[0] == __package__)
+
+
 @cache
 def _field_types(kind: Any) -> dict[str, Any]:
     """The fields that classes of this package declare to be plain values, and their types."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        if base.__module__.partition(".")[0] == __package__ and dataclasses.is_dataclass(base):
+        if is_ours(base) and dataclasses.is_dataclass(base):
             hints = get_type_hints(base)
             names = [field.name for field in dataclasses.fields(base) if field.init]
             found |= {name: hints[name] for name in names if _is_plain(hints[name])}

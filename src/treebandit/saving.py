@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from treebandit import registry
 from treebandit.errors import MissingExtraError, ParameterError, SavedFileError
 from treebandit.files import replacing
-from treebandit.parameters import check_number
+from treebandit.parameters import check_number, is_ours
 
 FORMAT = "treebandit agent"
 VERSION = 5
@@ -290,4 +290,4 @@ def _words(error: Exception) -> str:
         return "too many values in one another"
     if isinstance(error, MemoryError):
         return "it needs more memory than there is"
-    return str(error) if type(error).__module__.startswith("treebandit") else repr(error)
+    return str(error) if is_ours(type(error)) else repr(error)

@@ -3,20 +3,9 @@
 import numpy as np
 import polars as pl
 import pytest
+from evaluation.shop import QUICK, by_age
 
 from treebandit.evaluation import DecisionLog, LogDiagnostics, evaluate, shop_log
-from treebandit.trees import HistogramForest
-
-QUICK = HistogramForest(n_trees=10, max_depth=5, min_samples_leaf=20)
-
-
-def by_age(context, arms, own):
-    return [0, 1, 0] if context["age"] >= 50 else [0, 0, 1]
-
-
-@pytest.fixture(scope="module")
-def log():
-    return shop_log(6_000, seed=5)
 
 
 def test_arms_of_probability_zero_are_told_as_missing_support(log):

@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
+from evaluation.shop import QUICK, by_age
 
 from treebandit import LinUCB
 from treebandit.errors import EvidenceError, InputError, LogError, ParameterError
@@ -11,17 +12,7 @@ from treebandit.evaluation.batches import ArmCodes, flat_batches
 from treebandit.evaluation.propensities import EstimatedPropensities
 from treebandit.trees import HistogramForest
 
-QUICK = HistogramForest(n_trees=10, max_depth=5, min_samples_leaf=20)
 ALL = ("ips", "clipped-ips", "snips", "dm", "dr", "sndr", "switch-dr", "shrinkage-dr")
-
-
-def by_age(context, arms, own):
-    return [0, 1, 0] if context["age"] >= 50 else [0, 0, 1]
-
-
-@pytest.fixture(scope="module")
-def log():
-    return shop_log(6_000, seed=5)
 
 
 def test_all_estimators_find_the_truth(log):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from service.served import Served
 
 from treebandit.service.store import Store
 
@@ -107,6 +108,13 @@ def store(url):
     made = Store.open(url)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A service with an empty store, for all tests of a module."""
+    with Served(f"sqlite:///{tmp_path_factory.mktemp('served')}/store.db") as made:
+        yield made
 
 
 @pytest.fixture

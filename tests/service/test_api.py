@@ -2,15 +2,8 @@ import io
 
 import polars as pl
 import pytest
-from service.served import Served
 
 import treebandit
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    with Served(f"sqlite:///{tmp_path_factory.mktemp('api')}/store.db") as made:
-        yield made
 
 
 @pytest.fixture

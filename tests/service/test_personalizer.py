@@ -6,19 +6,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from service.served import Served
 
 from treebandit.errors import InputError
 from treebandit.service.personalizer import merged
 from treebandit.service.personalizer_settings import duration, seconds
 
 PACKAGES = ["azure-cognitiveservices-personalizer==0.1.1", "azure-ai-personalizer==1.0.0b1"]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    with Served(f"sqlite:///{tmp_path_factory.mktemp('personalizer')}/store.db") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,10 @@
 import json
 
 import pytest
-from service.served import Served
 from service.shop import Shop
 
 from treebandit.service import export
 from treebandit.service.config import changed
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    with Served(f"sqlite:///{tmp_path_factory.mktemp('rewards')}/store.db") as made:
-        yield made
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from treebandit.errors import ArmsError, DecideOnlyError, InputError, ParameterE
 from treebandit.features.arm_index import plain_labels
 from treebandit.features.given import Given, copy_of, joined
 from treebandit.features.values import shown
-from treebandit.parameters import check_number
+from treebandit.parameters import check_number, is_ours
 from treebandit.policies.floor import Choices, ScoreDraws, choices
 
 #: Draws of so many scores in all would take more than 8 GB.
@@ -229,8 +229,7 @@ def repeated_scores(agent: Any, candidates: Candidates, size: int) -> Floats:
     first = np.asarray(agent._checked_scores(candidates), np.float64)
     # The agents of the package draw from `_random` alone. Others may have a generator of their own, and use it rarely:
     # that scores are always the same is seen only by asking every time.
-    ours = type(agent)._scores.__module__.startswith("treebandit.")
-    if size == 1 or (ours and random.bit_generator.state == before):
+    if size == 1 or (is_ours(type(agent)._scores) and random.bit_generator.state == before):
         return first[None]
     scores = np.empty((size, len(first)))
     scores[0] = first

@@ -8,6 +8,7 @@ import numpy as np
 
 from treebandit.core import Candidates, Columns, Features
 from treebandit.errors import ArmsError, InputError, ShapeError
+from treebandit.features.scaling import column_name
 from treebandit.features.values import shown
 
 
@@ -56,10 +57,9 @@ def check_codes(contexts: Features, columns: Columns) -> None:
     if wrong.any():
         row, place = (int(index) for index in np.argwhere(wrong)[0])
         column, count = int(places[place]), int(counts[place])
-        name = repr(columns.names[column]) if columns.names else column
         raise InputError(
-            f"column {name} of {count} categories holds the code {codes[row, place]:g} in row {row}; give whole "
-            f"numbers from 0 to {count - 1}, NaN for missing ones"
+            f"column {column_name(columns, column)} of {count} categories holds the code {codes[row, place]:g} in row "
+            f"{row}; give whole numbers from 0 to {count - 1}, NaN for missing ones"
         )
 
 

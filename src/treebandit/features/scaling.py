@@ -108,7 +108,7 @@ class ColumnUnits:
             place = int(equal.argmax())
             other = values[same[:, place], place][0] if same[:, place].any() else values[0, place]
             raise InputError(
-                f"column {_name(columns, place)} differs only in digits that 32-bit numbers do not have "
+                f"column {column_name(columns, place)} differs only in digits that 32-bit numbers do not have "
                 f" ({first[place]}, {other}); subtract a constant from it, or multiply it"
             )
         return ColumnUnits(after.offset, after.unit, first, self.rows + len(values), equal)
@@ -164,7 +164,7 @@ def refuse_infinite(features: Features, columns: Columns) -> None:
     if infinite.any():
         row, place = (int(index) for index in np.argwhere(infinite)[0])
         raise InputError(
-            f"column {_name(columns, place)} is infinite in row {row}, or too large for 32 bits; "
+            f"column {column_name(columns, place)} is infinite in row {row}, or too large for 32 bits; "
             "give finite numbers, NaN for missing ones"
         )
 
@@ -178,7 +178,8 @@ def fits(values: NDArray[Any]) -> bool:
     return bool(np.maximum.reduce(np.abs(flat)) <= LARGEST)
 
 
-def _name(columns: Columns, place: int) -> str:
+def column_name(columns: Columns, place: int) -> str:
+    """What messages call a column: its name, or its place."""
     return repr(columns.names[place]) if columns.names else str(place)
 
 

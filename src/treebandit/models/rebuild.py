@@ -206,8 +206,7 @@ class Rebuild:
             raise SavedFileError("a rebuild is saved that does not have the columns of the rows")
         history.columns = newest
         rounds, level = schema.whole(state, "rounds", least=1), schema.whole(state, "level")
-        # Files of before lack it: their rebuilds were spread over rounds.
-        since = schema.whole(state, "since", most=rows) if state.get("since") is not None else None
+        since = None if schema.value(state, "since") is None else schema.whole(state, "since", most=rows)
         restored = cls(history.first(rows), columns, rounds=rounds, level=level, seed=seed, since=since)
         read = schema.part(state, "read")
         restored.read = {name: schema.array(read, name, np.float64, (reads,)) for name in read}

@@ -67,12 +67,12 @@ class _Known:
 
     @property
     def fitting(self) -> list[str]:
-        """The keys of rewards that count, or may yet, or are erased."""
+        """The keys of rewards that count, or may yet."""
         terms = self.terms
         return [
             key
             for key, (_, body) in self.rewards.items()
-            if body == b"" or terms is None or terms.takes(reward_body(body).value)
+            if terms is None or terms.takes(reward_body(body).value)
         ]
 
 
@@ -141,7 +141,7 @@ class _Batch:
         if known.rewards and (terms := known.terms) is not None:
             fitting = known.fitting
             for key, (place, body) in known.rewards.items():
-                worth = terms.total(reward_body(body).value) if body and key in fitting else None
+                worth = terms.total(reward_body(body).value) if key in fitting else None
                 self.values.append((worth, self.bandit, place))
             return stored._replace(unfit=len(known.rewards) - len(fitting))
         return stored
@@ -156,7 +156,7 @@ class _Batch:
                 counts = f"{len(value)} rewards for {len(terms.chosen)} chosen arms"
                 return f"{counts}; send one number, or one per chosen arm"
             before = known.rewards.get(new.key)
-            if before and before[1] and not terms.takes(reward_body(before[1]).value):
+            if before and not terms.takes(reward_body(before[1]).value):
                 return f"the key {new.key!r} is that of a reward that does not fit this decision; send another key"
             return ""
         if known.decision is not None:

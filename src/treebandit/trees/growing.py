@@ -9,6 +9,7 @@ from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.features.encoding import ColumnGroups
 from treebandit.features.values import shown
+from treebandit.parameters import is_ours
 from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner, TreeLearner
 
 
@@ -38,7 +39,7 @@ def _own(trees: object, features: Features, targets: Floats) -> tuple[Features, 
     Learners of the package do not write into them. A copy, since not every library takes arrays that are read-only; it
     costs little beside growing trees.
     """
-    if type(trees).__module__.partition(".")[0] == __name__.partition(".")[0]:
+    if is_ours(type(trees)):
         return features, targets
     return features.copy(), targets.copy()
 
