@@ -89,6 +89,18 @@ def test_values_that_32_bits_cannot_tell_apart_are_refused(values):
         assert len(np.unique(learned(values, batch=200)[1])) > 190
 
 
+def test_a_first_value_that_costs_all_others_their_digits_is_refused():
+    values = np.vstack([[[3.7e9]], X])
+    with pytest.raises(
+        InputError, match="column 0 was 3700000000.0 in the first row learned, and is .* since"
+    ):
+        learned(values)
+    # Fill values among times, and times among fill values, cost nothing.
+    for others in (np.where(X > 0, 1.7e9 + 1e5 * X, 0.0), np.zeros_like(X), 1.7e9 + 1e5 * X):
+        units, _ = learned(np.vstack([[[1.7e9]], others]))
+        assert units.offset[0] == 1.7e9
+
+
 def test_infinite_and_too_large_numbers_are_refused():
     columns = Columns.numeric(2)
     for value in (np.inf, -1e39, 1e300):

@@ -44,7 +44,8 @@ class ColumnUnits:
     first rows differ by less than 32 bits can tell all the same is refused.
 
     first, rows, equal: the first row learned, how many rows were, and how many of them differ from the first in a
-    column but not in its 32 bits (-1: the column is distinct).
+    column but not in its 32 bits (-1: the column is distinct). Where rows after the first are near 0 and its offset is
+    far from it, the first of these counts instead: an outlier has made the offset, and theirs are the digits lost.
     """
 
     __slots__ = ("_plain", "equal", "first", "fixed", "offset", "rows", "unit")
@@ -97,21 +98,36 @@ class ColumnUnits:
             return self
         values = values.astype(np.float64, copy=False)
         after = self.completed(values)
-        first = np.where(np.isnan(self.first), _first(values), self.first)
+        first, equal = after._compared_with(values)
         with np.errstate(over="ignore", invalid="ignore"):
             narrow = after._in_units(first).astype(np.float32)
             step = np.spacing(np.abs(narrow)).astype(np.float64)
             apart = (np.abs(values - first) / after.unit > _STEPS * step).any(axis=0)
             same = (after._in_units(values).astype(np.float32) == narrow) & (values != first)
-        equal = np.where(apart | (self.equal < 0), -1, self.equal + same.sum(axis=0))
+        equal = np.where(apart | (equal < 0), -1, equal + same.sum(axis=0))
         if equal.max(initial=0) >= _EQUAL_ROWS:
             place = int(equal.argmax())
             other = values[same[:, place], place][0] if same[:, place].any() else values[0, place]
+            if _near_zero(first, after.offset)[place]:
+                raise InputError(
+                    f"column {column_name(columns, place)} was {after.offset[place]} in the first row learned, and is "
+                    f"{first[place]} or {other} since: beside the first, 32-bit numbers do not tell these apart; begin "
+                    "anew without that row, or with NaN there"
+                )
             raise InputError(
                 f"column {column_name(columns, place)} differs only in digits that 32-bit numbers do not have "
-                f" ({first[place]}, {other}); subtract a constant from it, or multiply it"
+                f"({first[place]}, {other}); subtract a constant from it, or multiply it"
             )
         return ColumnUnits(after.offset, after.unit, first, self.rows + len(values), equal)
+
+    def _compared_with(self, values: Floats) -> tuple[Floats, NDArray[np.intp]]:
+        """What (n, d) numbers are compared with in each column, and how many rows were equal to it so far."""
+        first = np.where(np.isnan(self.first), _first(values), self.first)
+        near = _near_zero(values, self.offset)
+        moved = near.any(axis=0) & ~_near_zero(first, self.offset) & (self.equal >= 0)
+        if not moved.any():
+            return first, self.equal
+        return np.where(moved, _first(np.where(near, values, np.nan)), first), np.where(moved, 0, self.equal)
 
     def _in_units(self, values: NDArray[Any]) -> Floats:
         scaled: Floats = (values - np.where(np.isnan(self.offset), 0.0, self.offset)) / self.unit
@@ -188,6 +204,12 @@ def _first(values: Floats) -> Floats:
     rows = (~np.isnan(values)).argmax(axis=0)
     first: Floats = values[rows, np.arange(values.shape[1])]
     return first
+
+
+def _near_zero(values: Floats, offset: Floats) -> NDArray[np.bool_]:
+    """Whether values are so much nearer to 0 than their column's offset that it costs them half of their digits."""
+    near: NDArray[np.bool_] = np.abs(values) < _CLOSE * np.abs(offset)
+    return near
 
 
 def _first_units(values: Floats) -> tuple[Floats, Floats]:
