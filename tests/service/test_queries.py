@@ -158,3 +158,18 @@ def test_a_default_reward_stays_what_it_was_when_the_wait_ended(store):
     shop.wait(20)
     assert rewards() == {**wanted, "open": 3.0}
     assert shop.learned() == [0.0, -1.0, 0.5, 2.0, 3.0]
+
+
+def test_rewards_count_by_the_aggregation_that_their_decision_was_made_under(store):
+    shop = Shop(store, reward_default=0.0)
+    for number, how in enumerate(("first", "sum", "last", "mean", "first")):
+        store.put_bandit("shop", lambda before, how=how: changed(before, {"aggregation": how}))
+        shop.decide(f"d{number}")
+        for value in (1.0, 3.0, 8.0):
+            shop.reward(f"d{number}", value, key=f"{value}")
+    shop.wait(11)
+    wanted = [1.0, 12.0, 8.0, 4.0, 1.0]
+    assert [each["reward"] for each in export.records(store, shop.now)[0]] == wanted
+    cells = queries.cells(store, shop.now, ALL, 1 << 60)
+    assert sum(cell.total for cell in cells) == sum(wanted)
+    assert sum(cell.squares for cell in cells) == sum(value**2 for value in wanted)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import msgspec
 
-from treebandit.service.config import BanditConfig
+from treebandit.service.config import Aggregation, BanditConfig
 from treebandit.service.store import BanditRow, Store
 
 _OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
 #: The kind, and with it time and place, as expressions: else SQLite looks through all rewards for each decision, by
 #: the index of kinds or of places, and not by the decision.
 _KIND = "(x.kind || '')"
+_NO_END = 1 << 62
 #: How several rewards of a decision, all before the end of its wait, become one.
 _VALUE = {
     "first": "(SELECT x.value {} ORDER BY x.place + 0 LIMIT 1)",
@@ -81,23 +82,25 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
     come, under `first`, as soon as it is there. To count what has come before its wait is over would count those who
     buy at once and leave out those who never do.
     """
-    config = row.config
-    at_once = config.reward_default is None and config.aggregation == "first"
-    defaults = default_rewards(store, row)
+    defaults, hows = default_rewards(store, row), _aggregations(store, row)
     default = "CASE " + "WHEN v.due <= ? THEN CAST(? AS DOUBLE PRECISION) " * len(defaults) + "END"
-    value = _VALUE[config.aggregation].format(
-        f"FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'reward' AND x.time + 0 < d.due AND x.value IS NOT NULL"
+    in_time = f"{_OF_DECISION} AND {_KIND} = 'reward' AND x.time + 0 < d.due AND x.value IS NOT NULL"
+    rewards = f"FROM entries x WHERE {in_time}"
+    value = "CASE " + " ".join(
+        f"WHEN d.place < {place} THEN {_VALUE[how].format(rewards)}" for place, how in hows
     )
+    at_once = " ".join(f"WHEN v.place < {place} THEN {int(how == 'first')}" for place, how in hows)
+    known = f"WHEN v.due IS NOT NULL AND CASE {at_once} END = 1 THEN v.value"
     found = store.rows(
         f"""WITH due AS (
-            SELECT d.bandit, d.decision, d.time, d.holdout, d.arm, d.probability, coalesce(d.due,
+            SELECT d.bandit, d.decision, d.place, d.time, d.holdout, d.arm, d.probability, coalesce(d.due,
                 (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'activation')) AS due
             FROM entries d
             WHERE d.bandit = ? AND d.kind = 'decision' AND d.time >= ? AND d.time < ? AND d.arm IS NOT NULL),
-        valued AS MATERIALIZED (SELECT d.*, {value} AS value FROM due d),
+        valued AS MATERIALIZED (SELECT d.*, {value} END AS value FROM due d),
         earned AS MATERIALIZED (
             SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, {default})
-                {"WHEN v.due IS NOT NULL THEN v.value" if at_once else ""} END AS reward FROM valued v)
+                {known if row.config.reward_default is None else ""} END AS reward FROM valued v)
         SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(reward * reward),
             count(value), sum(probability)
         FROM earned GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
@@ -159,17 +162,31 @@ def newest_decision(store: Store, bandit: int) -> bytes | None:
 def default_rewards(store: Store, row: BanditRow) -> list[tuple[int, float | None]]:
     """Default rewards in the order of time, each with the last end of a wait that was closed with it."""
     found: list[tuple[int, float | None]] = []
-    after, before = 0, None
-    while entries := store.entries(row.id, after, 500, kind="config"):
-        after = entries[-1].place
-        for entry in entries:
-            default = msgspec.json.decode(entry.body, type=BanditConfig).reward_default
-            if before is not None and default != before[0]:
-                close = store.last_entry(row.id, ["close"], entry.place)
-                until = 0 if close is None else msgspec.json.decode(close.body)["until"]
-                found.append((until, before[0]))
-            before = (default,)
-    return [*found, (1 << 62, row.config.reward_default)]
+    for (_, before), (place, after) in pairwise(_configs(store, row)):
+        if after.reward_default != before.reward_default:
+            close = store.last_entry(row.id, ["close"], place)
+            until = 0 if close is None else msgspec.json.decode(close.body)["until"]
+            found.append((until, before.reward_default))
+    return [*found, (_NO_END, row.config.reward_default)]
+
+
+def _aggregations(store: Store, row: BanditRow) -> list[tuple[int, Aggregation]]:
+    """How rewards of a decision become one, in the order of time, each with the place before which it was so."""
+    configs = _configs(store, row)
+    changes = [
+        (place, before.aggregation)
+        for (_, before), (place, after) in pairwise(configs)
+        if after.aggregation != before.aggregation
+    ]
+    return [*changes, (_NO_END, row.config.aggregation)]
+
+
+def _configs(store: Store, row: BanditRow) -> list[tuple[int, BanditConfig]]:
+    """All settings that the bandit has had, and the places where they were set."""
+    found: list[tuple[int, BanditConfig]] = []
+    while entries := store.entries(row.id, found[-1][0] if found else 0, 500, kind="config"):
+        found += [(each.place, msgspec.json.decode(each.body, type=BanditConfig)) for each in entries]
+    return found
 
 
 def decided_between(store: Store, row: BanditRow, seen: Window, *, after: int = 0) -> int:
