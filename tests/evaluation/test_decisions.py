@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from taught import fingerprint
 
-from treebandit import Bandit, LinUCB, TopK, Uniform
+from treebandit import Bandit, EpsilonGreedy, LinUCB, TopK, UCB1Tuned, Uniform
 from treebandit.errors import InputError, LogError
 from treebandit.evaluation import (
     AgentPolicy,
@@ -184,3 +184,37 @@ def test_an_agent_learns_a_log_by_learn():
         one.learn(visitor)
     with pytest.raises(InputError, match="no rewards for DecisionLog"):
         one.learn(log, arms=arms)
+
+
+@pytest.mark.parametrize("make", [UCB1Tuned, EpsilonGreedy, Bandit])
+def test_decisions_without_contexts_can_be_evaluated_replayed_and_learned(make):
+    agent, decisions = make(seed=0), []
+    for number in range(60):
+        decision = agent.decide(None, arms=["x", "y"], floor=0.2)
+        agent.learn(decision, float(number % 2))
+        decisions.append(decision)
+    log = log_decisions(decisions, [float(number % 2) for number in range(60)])
+    found = evaluate(log, {"agent": agent}, estimators=("ips",), anyway=True)["agent"]
+    assert found.diagnostics.decisions == 60
+    assert replay(log, make(seed=1)).seen == 60
+    fresh = make(seed=1)
+    fresh.learn(log)
+    assert fresh.decide(None, arms=["x", "y"]).arm in ("x", "y")
+
+
+def test_decisions_with_and_without_contexts_are_no_rows():
+    record = {"arms": ["a", "b"], "chosen": [0], "probability": 0.5, "reward": 1.0}
+    log = DecisionLog.from_records([{"id": "1", **record}, {"id": "2", "context": {"x": 1.0}, **record}])
+    with pytest.raises(LogError, match="1 of 2 rows have no context, and the others do"):
+        Bandit(seed=0).learn(log)
+
+
+def test_arms_of_a_log_can_be_learned_as_numbers():
+    first, decisions = Uniform(seed=0), []
+    for _ in range(20):
+        decisions.append(first.decide([1.0], arms=[1, 2, 3]))
+    log, fresh = log_decisions(decisions, [1.0] * 20), Bandit(seed=0)
+    assert warm_start(fresh, log, numbered_arms=True) == 20
+    assert fresh.decide([1.0], arms=[1, 2, 3]).arm in (1, 2, 3)
+    with pytest.raises(LogError, match="whole numbers"):
+        warm_start(Bandit(seed=0), shop_log(50), numbered_arms=True)

@@ -156,7 +156,7 @@ def test_agents_of_other_arms_and_columns():
     numbered.learn(np.zeros((2, 1)), [1.0, 0.0], arms=[0, 1])
     narrow.learn(np.zeros((2, 3)), [1.0, 0.0])
     with pytest.raises(
-        LogError, match=r"the log offers \['a', 'b'\], and the LinUCB has learned arms that are whole"
+        LogError, match=r"the log offers \['a', 'b'\], and the LinUCB has arms that are whole"
     ):
         evaluate(log_with(), {"agent": numbered}, estimators=("ips",))
     with pytest.raises(InputError):

@@ -263,3 +263,24 @@ def test_batches_keep_the_order_and_the_columns(tmp_path):
     assert max(batch.height for batch in batches) <= 7
     assert pl.concat(batches)["id"].to_list() == [f"d{number}" for number in range(50)]
     assert batches[0].columns == ["id", "reward"]
+
+
+@pytest.mark.parametrize("name", ["log", "log.ndjson", "log.ndjson.gz", "log.parquet"])
+def test_late_rewards_can_be_appended(tmp_path, name):
+    place = tmp_path / name
+    DecisionLog.from_records([record(1, reward=None, reward_time=None)]).append(place)
+    DecisionLog.from_records([{"id": "d1", "reward": 2.5}]).append(place)
+    assert [each["reward"] for each in DecisionLog.read(place).records()] == [2.5]
+    copied = tmp_path / "rewards.parquet"
+    DecisionLog.from_records([{"id": "d1", "reward": 2.5}]).write(copied)
+    assert DecisionLog.read(copied).lost == 1
+
+
+@pytest.mark.parametrize("name", ["log.ndjson", "log.jsonl.gz"])
+def test_the_mark_of_an_editor_before_utf8_is_no_line(tmp_path, name):
+    plain, marked = tmp_path / f"plain-{name}", tmp_path / name
+    DecisionLog.from_records([record(number) for number in range(3)]).write(plain)
+    unpacked = gzip.decompress(plain.read_bytes()) if name.endswith(".gz") else plain.read_bytes()
+    text = b"\xef\xbb\xbf" + unpacked
+    marked.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert list(DecisionLog.read(marked).records()) == list(DecisionLog.read(plain).records())

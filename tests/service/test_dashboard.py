@@ -203,7 +203,7 @@ def test_other_policies_agree_with_weights_made_by_hand(quiet):
 
 def test_warnings_about_other_policies_are_told(quiet):
     shop = Filled(quiet, wait=2.0)
-    shop.fill(300, reward=lambda number, arm: 1.0, arm=lambda number: number % 3, sure=1.0)
+    shop.fill(300, reward=lambda number, arm: number % 2, arm=lambda number: number % 3, sure=1.0)
     shop.wait(3)
     lines = {each.policy: each for each in other_policies(quiet, shop.now, ["a"]).policies}
     assert any("probability 0 in the log" in each for each in lines["uniform"].warnings)

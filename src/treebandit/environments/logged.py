@@ -54,6 +54,8 @@ class Logged(OneRoundAtATime):
     folds: q is cross-fitted in so many.
     seed: of the order of the events, of those used, and of ties.
 
+    A holdout that always got the same arm is left out: it tells nothing of other choices.
+
     The regret of a choice is how much less it would pay than the best one by the model q: the log knows no more of
     choices that were not made. `value` is the estimate that does not rest on q.
 
@@ -145,7 +147,8 @@ class Logged(OneRoundAtATime):
             return _events(self.log, self.reward_model, self.folds)
         if not isinstance(self.log, str):
             raise ParameterError(f"log is {reprlib.repr(self.log)}; give a path, a name or a DecisionLog")
-        model: Any = self.reward_model
+        # Options of learners are dicts, of which no cache can be made.
+        model = _Described(repr(self.reward_model), self.reward_model)
         return _read_once(self.log, model, self.folds, _stamp(self.log))
 
 
@@ -157,13 +160,22 @@ def _stamp(log: str) -> tuple[Any, ...]:
     return os.environ.get(FOLDER), *((file, file.stat().st_mtime_ns) for file in files)
 
 
+@dataclass(frozen=True)
+class _Described:
+    """A reward model that is the same as others of the same description."""
+
+    description: str
+    model: TreeLearner | None = field(compare=False)
+
+
 @lru_cache(maxsize=2)
-def _read_once(log: str, reward_model: Any, folds: int, stamp: tuple[Any, ...]) -> _Events:
+def _read_once(log: str, reward_model: _Described, folds: int, stamp: tuple[Any, ...]) -> _Events:
     """A log and its reward model, made again only when its files have changed."""
-    return _events(open_log(log), reward_model, folds)
+    return _events(open_log(log), reward_model.model, folds)
 
 
 def _events(log: DecisionLog, reward_model: Any, folds: int) -> _Events:
+    log, _ = log.without_control(log.check())
     summary = log.check()
     log = log.rewarded()
     if summary.sets or summary.with_probability < summary.decisions:

@@ -50,6 +50,20 @@ def from_json(text: str) -> Any:
         ) from error
 
 
+def as_json(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """Objects as their JSON text; decimal numbers as numbers, which polars would write as text."""
+    plain = _without_decimals(kind)
+    return (column if plain == kind else column.cast(plain)).struct.json_encode()
+
+
+def _without_decimals(kind: Any) -> Any:
+    if isinstance(kind, pl.Struct):
+        return pl.Struct([pl.Field(each.name, _without_decimals(each.dtype)) for each in kind.fields])
+    if isinstance(kind, pl.List):
+        return pl.List(_without_decimals(kind.inner))
+    return pl.Float64() if isinstance(kind, pl.Decimal) else kind
+
+
 def conform(frame: pl.LazyFrame, source: str) -> pl.LazyFrame:
     """The columns of the schema, cast to its types; missing ones are null, others are left out."""
     given = frame.collect_schema()
@@ -71,9 +85,13 @@ def conform(frame: pl.LazyFrame, source: str) -> pl.LazyFrame:
         _cast(name, given[name], kind) if name in given else pl.lit(None, kind).alias(name)
         for name, kind in SCHEMA.items()
     )
-    if "rewards" not in given:
-        return columns
-    return columns.with_columns(reward=pl.coalesce("reward", pl.col("rewards").list.sum()))
+    if "rewards" in given:
+        columns = columns.with_columns(reward=pl.coalesce("reward", pl.col("rewards").list.sum()))
+    if "probabilities" in given:
+        row = pl.when((pl.col("chosen").list.len() == 1) & (_ROW >= 0)).then(_ROW)
+        known = pl.col("probabilities").list.get(row, null_on_oob=True)
+        columns = columns.with_columns(probability=pl.coalesce("probability", known))
+    return columns
 
 
 def _can_be(name: str, given: pl.DataType) -> bool:
@@ -93,9 +111,10 @@ def _cast(name: str, given: pl.DataType, wanted: pl.DataType) -> pl.Expr:
     if given == wanted:
         return column
     if name == "context" and isinstance(given, pl.Struct):
-        return pl.when(column.is_not_null()).then(column.struct.json_encode()).alias(name)
+        return pl.when(column.is_not_null()).then(as_json(column, given)).alias(name)
     if name == "arm_contexts" and isinstance(given, pl.List) and isinstance(given.inner, pl.Struct):
-        return column.list.eval(pl.when(pl.element().is_not_null()).then(pl.element().struct.json_encode()))
+        encoded = as_json(pl.element(), given.inner)
+        return column.list.eval(pl.when(pl.element().is_not_null()).then(encoded))
     if wanted == TIME and given == pl.String():
         return column.str.to_datetime("%+", time_unit="us", time_zone="UTC")
     if wanted == TIME and isinstance(given, pl.Datetime):

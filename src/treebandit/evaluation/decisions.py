@@ -14,6 +14,7 @@ from treebandit.errors import InputError, LogError
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.policies import labels_of, rows_of
 from treebandit.features.given import repeated
+from treebandit.parameters import check_flag
 
 #: Rows that an agent learns at once.
 _CHUNK = 10_000
@@ -100,12 +101,16 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-def warm_start(agent: Any, log: DecisionLog) -> int:
+def warm_start(agent: Any, log: DecisionLog, *, numbered_arms: bool = False) -> int:
     """Let an agent learn all decisions of a log that have rewards, as `agent.learn(log)`; gives how many rows.
 
     The rows are learned in the order of the log, as if the agent had chosen them itself. It does not correct for how
     they were chosen: an old policy that rarely played an arm leaves the agent unsure of it, which it then explores.
+
+    numbered_arms: a log has arms as text; True learns '7' as the whole number 7. An agent that knows numbered arms
+        already does so by itself.
     """
+    check_flag("numbered_arms", numbered_arms)
     log.check()
     learned = 0
     rows: list[Any] = []
@@ -122,9 +127,9 @@ def warm_start(agent: Any, log: DecisionLog) -> int:
             )
         names, own = record.get("arms"), record.get("arm_contexts")
         given = rows_of(record.get("context"), own)
-        labels = labels_of(agent, names)
+        labels = labels_of(agent, names, numbered=numbered_arms)
         for row, reward in zip(record["chosen"], paid, strict=True):
-            rows.append(given if own is None else given[row])
+            rows.append(given if own is None or given is None else given[row])
             rewards.append(reward)
             arms.append(None if labels is None else labels[row])
         if len(rewards) >= _CHUNK:
@@ -137,8 +142,14 @@ def _learned(agent: Any, rows: list[Any], rewards: list[float], arms: list[Any])
     if not rewards:
         return 0
     contexts: Any = rows
-    if all(row is None for row in rows):
+    empty = [row is None for row in rows]
+    if all(empty):
         contexts = None
+    elif any(empty):
+        raise LogError(
+            f"{sum(empty):,} of {len(rows):,} rows have no context, and the others do; log what is missing as null "
+            "in the context, or filter these decisions out"
+        )
     elif not isinstance(rows[0], Mapping):
         contexts = np.array(rows, np.float64)
     agent.learn(contexts, rewards, **({} if arms[0] is None else {"arms": arms, "new_arms": True}))

@@ -18,6 +18,9 @@ MEAN_WEIGHT_LIMITS = (0.5, 2.0)
 #: Inside of them a mean weight is refused that differs from 1 by more than chance explains, so many standard errors,
 #: and by more than this share. Both: in a long log a harmless difference is many standard errors.
 _MOST_ERRORS, _MOST_OFF = 4.0, 0.1
+#: Where fewer decisions, by their effective sample size, have another reward than the most common one, deviations of
+#: rewards are not known well enough for an interval.
+LEAST_DIFFERING = 10.0
 #: At least this share of what the policy plays must have had a probability above 0 in the log.
 LEAST_COVERED = 0.9
 #: Bins of equal probability for calibration.
@@ -39,6 +42,15 @@ def effective_sample_size(weight: Floats) -> float:
     return float(scaled.sum()) ** 2 / float((scaled**2).sum())
 
 
+def _differing(weight: Floats, reward: Floats) -> float:
+    """How many decisions of the target policy have another reward than most of them (effective sample size)."""
+    counted = weight > 0
+    values, counts = np.unique(reward[counted], return_counts=True)
+    if not len(values):
+        return 0.0
+    return effective_sample_size(weight[counted & (reward != values[counts.argmax()])])
+
+
 @dataclass(frozen=True, slots=True)
 class WeightDiagnostics:
     """Of the weights of one target policy.
@@ -56,6 +68,8 @@ class WeightDiagnostics:
     left_out: decisions that the policy cannot make.
     covered: share of the policy's own probability that lies on arms with a logged probability above 0; None where
         these are not known. What the policy would earn with the rest is not in the log.
+    differing: effective sample size of the decisions that have another reward than the most common one; None where
+        rewards are not given.
 
     >>> import numpy as np
     >>> from treebandit.evaluation import WeightDiagnostics
@@ -73,25 +87,35 @@ class WeightDiagnostics:
     left_out: int = 0
     promised: float | None = None
     covered: float | None = None
+    differing: float | None = None
 
     @classmethod
     def of(
         cls,
         weight: Floats,
+        reward: Floats | None = None,
         *,
         support: float | None = None,
         left_out: int = 0,
         promised: float | None = None,
         covered: float | None = None,
     ) -> WeightDiagnostics:
-        """The diagnostics of (n,) weights."""
+        """The diagnostics of (n,) weights, and of the rewards that they belong to."""
         n = len(weight)
         if n == 0:
             return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out, promised, covered)
         scale = float(weight.max()) or 1.0
         error = float((weight / scale).std(ddof=1) / np.sqrt(n) * scale) if n > 1 else np.nan
         sizes = effective_sample_size(weight), float(weight.max()), float(weight.mean())
-        return cls(n, *sizes, error, float((weight > 0).mean()), support, left_out, promised, covered)
+        differing = None if reward is None else _differing(weight, reward)
+        return cls(
+            n, *sizes, error, float((weight > 0).mean()), support, left_out, promised, covered, differing
+        )
+
+    @property
+    def rare(self) -> bool:
+        """Whether too few decisions have another reward than the most common one for the usual intervals."""
+        return self.differing is not None and self.differing < LEAST_DIFFERING
 
     def refusal(self, least: float = LEAST_EFFECTIVE, *, guessed: bool = False) -> str | None:
         """Why there is not enough evidence, and what log would give it; None where there is enough.
@@ -163,6 +187,12 @@ class WeightDiagnostics:
             found.append(
                 f"the mean weight is {self.mean_weight:.3f} ± {self.mean_weight_error:.3f}, and should be 1: logged "
                 "probabilities are not true, or arms of the policy were never logged"
+            )
+        if self.rare:
+            found.append(
+                f"only about {self.differing:.2g} decisions of this policy have another reward than the most common "
+                f"one ({LEAST_DIFFERING:g} are needed for the usual interval): the interval is at least that of a "
+                "share between the least and the greatest reward of the log, 0 and 1, or reward_range"
             )
         if self.left_out:
             found.append(f"{self.left_out:,} decisions are left out: the policy cannot make them")

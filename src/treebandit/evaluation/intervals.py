@@ -45,6 +45,10 @@ class Interval:
         """Whether `value` is not outside."""
         return self.low <= value <= self.high
 
+    def joined(self, other: Interval) -> Interval:
+        """From the lower of both low limits to the higher of both high ones."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
 
 UNKNOWN = Interval(-np.inf, np.inf)
 
@@ -71,6 +75,19 @@ def around(mean: float, error: float, level: float) -> Interval:
     """The interval of a normal distribution with this mean and standard deviation."""
     reach = NormalDist().inv_cdf(0.5 + level / 2) * error
     return Interval(mean - reach, mean + reach)
+
+
+def of_share(mean: float, size: float, *, reward_range: tuple[float, float], level: float = 0.95) -> Interval:
+    """Wilson's interval of a share among `size` decisions, for a mean as a share of the range of rewards.
+
+    Never of length 0, and never too short: rewards within a range deviate by no more than if each were one of its ends.
+    """
+    least, most = reward_range
+    share, z = float(np.clip((mean - least) / (most - least), 0, 1)), NormalDist().inv_cdf(0.5 + level / 2)
+    centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
+    reach = z / (1 + z**2 / size) * np.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
+    low, high = max(0.0, centre - reach), min(1.0, centre + reach)
+    return Interval(least + low * (most - least), least + high * (most - least))
 
 
 def bootstrap(

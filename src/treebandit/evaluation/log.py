@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import polars as pl
@@ -13,7 +13,7 @@ from treebandit.errors import LogError
 from treebandit.evaluation import log_files
 from treebandit.evaluation.columns import SCHEMA, conform
 from treebandit.evaluation.log_files import reading
-from treebandit.evaluation.validation import CHECKED, LogSummary, check_batches, check_ids
+from treebandit.evaluation.validation import CHECKED, CONTROL, LogSummary, check_batches, check_ids
 from treebandit.parameters import check_choice
 
 Duplicates = Literal["refuse", "first"]
@@ -30,8 +30,9 @@ class DecisionLog:
     frame: polars LazyFrame with the columns of `SCHEMA`, late rewards joined.
     source: what messages call the log.
     late: reward rows found apart from their decisions.
-    lost: those of them whose id no decision has.
     repeated: rewards that a later one of the same id replaced.
+    unmatched: late rewards whose id no decision has; they are written with the log, as their decisions may be
+        elsewhere.
 
     >>> from treebandit.evaluation import DecisionLog
     >>> log = DecisionLog.from_records(
@@ -45,8 +46,13 @@ class DecisionLog:
     frame: pl.LazyFrame
     source: str = "the log"
     late: int = 0
-    lost: int = 0
     repeated: int = 0
+    unmatched: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
+
+    @property
+    def lost(self) -> int:
+        """How many late rewards no decision has the id of."""
+        return self.unmatched.height
 
     @classmethod
     def scan(cls, path: str | os.PathLike[str], *, duplicates: Duplicates = "refuse") -> Self:
@@ -115,16 +121,19 @@ class DecisionLog:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the log as its name says: `.parquet`, `.ndjson`, `.jsonl` (also `.gz`), or a folder of parts."""
         with reading(os.fspath(path), "written"):
-            log_files.write_files(self.frame, path)
+            log_files.write_files(self._all_rows(), path)
 
     def append(self, path: str | os.PathLike[str]) -> None:
-        """Add these decisions at the end of a log, which is made where there is none.
+        """Add these decisions, or late rewards, at the end of a log, which is made where there is none.
 
         A folder gets one more part and NDJSON more lines; a Parquet file is written anew, so prefer a folder for a
         log that grows.
         """
         with reading(os.fspath(path), "written"):
-            log_files.append_files(self.frame, path)
+            log_files.append_files(self._all_rows(), path)
+
+    def _all_rows(self) -> pl.LazyFrame:
+        return pl.concat([self.frame, self.unmatched.lazy()]) if self.lost else self.frame
 
     def with_rewards(self, rewards: pl.DataFrame | pl.LazyFrame | Sequence[Mapping[str, Any]]) -> Self:
         """The log with late rewards joined by id: `id`, `reward` or `rewards`, and `reward_time` where known.
@@ -142,9 +151,11 @@ class DecisionLog:
                     return self
                 rewards = pl.DataFrame([dict(each) for each in rewards], infer_schema_length=None)
         with reading(self.source):
-            late = conform(rewards.lazy(), "the rewards").select("id", *_REWARD_COLUMNS).collect()
+            rows = conform(rewards.lazy(), "the rewards").collect()
+            late = rows.select("id", *_REWARD_COLUMNS)
             _check_rewards(late, self.source)
             known = self.frame.select("id", pl.col("reward").is_not_null().alias("own"))
+            unmatched = rows.lazy().join(known, on="id", how="anti", maintain_order="left").collect()
             joined = late.lazy().join(known, on="id", how="inner").select("id", "own").collect()
             last = late.sort("reward_time", nulls_last=False, maintain_order=True).unique(
                 "id", keep="last", maintain_order=True
@@ -154,8 +165,8 @@ class DecisionLog:
                 self,
                 frame=_joined(self.frame, last.lazy()),
                 late=self.late + late.height,
-                lost=self.lost + late.height - joined.height,
                 repeated=self.repeated + joined.height - joined["id"].n_unique() + own,
+                unmatched=pl.concat([self.unmatched, unmatched]),
             )
 
     def batches(self, columns: Sequence[str] | None = None, *, rows: int = BATCH) -> Iterator[pl.DataFrame]:
@@ -173,6 +184,16 @@ class DecisionLog:
     def filter(self, *conditions: Any) -> Self:
         """Only the decisions for which these polars expressions hold."""
         return replace(self, frame=self.frame.filter(*conditions))
+
+    def without_control(self, summary: LogSummary) -> tuple[Self, int]:
+        """The log without a control group that always gets the same arm, and how many decisions that leaves out.
+
+        They tell nothing of other policies. Who is in the group does not depend on the context, so that the others
+        are as good a sample. summary: what `check` found.
+        """
+        if not 0 < summary.control < summary.decisions:
+            return self, 0
+        return self.filter(~CONTROL), summary.control
 
     def rewarded(self) -> Self:
         """Only the decisions whose reward has come."""

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import uuid
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
@@ -141,7 +142,9 @@ def _scan_file(path: Path) -> pl.LazyFrame:
         if _form(path) == "ndjson":
             if path.stat().st_size == 0:
                 return pl.LazyFrame(schema=SCHEMA)
-            return conform(pl.scan_ndjson(path, schema=TEXT_SCHEMA), str(path))
+            # polars does not know the mark that some editors put before UTF-8.
+            source = b"".join(line for _, line in lines_of(path)) if _is_marked(path) else path
+            return conform(pl.scan_ndjson(source, schema=TEXT_SCHEMA), str(path))
     raise LogError(f"{path} has no form of a decision log; give {_FORMS}")
 
 
@@ -182,12 +185,18 @@ def records(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
         yield record
 
 
+def _is_marked(path: Path) -> bool:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+        return file.read(len(BOM_UTF8)) == BOM_UTF8
+
+
 def lines_of(path: Path, wanted: str = _FORMS) -> Iterator[tuple[int, bytes]]:
     """The lines of a file, packed with gzip or not, and their numbers from 1. wanted: where there is none."""
     if not path.exists():
         raise LogError(f"{path} does not exist; give {wanted}")
     with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-        yield from enumerate(file, 1)
+        for number, line in enumerate(file, 1):
+            yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
 
 
 def _last_byte(path: Path) -> bytes:

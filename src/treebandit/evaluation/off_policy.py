@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,7 @@ from treebandit.evaluation.propensities import EstimatedPropensities
 from treebandit.evaluation.results import Evaluation, PolicyValue
 from treebandit.evaluation.reward_models import CrossFitted
 from treebandit.evaluation.settings import Settings
-from treebandit.evaluation.validation import CONTROL, LogSummary
+from treebandit.evaluation.validation import LogSummary
 
 _SETS_NOTE = (
     "Several rows are chosen at a time: IPS on the marginal probabilities, which assumes that the reward of a row does "
@@ -98,6 +100,11 @@ def _targets(policies: Any, settings: Settings) -> dict[str, TargetPolicy]:
     else:
         given = [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies
         pairs = [named(each) for each in given]
+        names = Counter(name for name, _ in pairs)
+        pairs = [
+            (os.fspath(each) if names[name] > 1 and isinstance(each, str | os.PathLike) else name, policy)
+            for each, (name, policy) in zip(given, pairs, strict=True)
+        ]
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ParameterError("two policies have the same name; give a dict with a name for each")
@@ -109,20 +116,18 @@ def _targets(policies: Any, settings: Settings) -> dict[str, TargetPolicy]:
 def _without_control(
     log: DecisionLog, targets: Mapping[str, TargetPolicy]
 ) -> tuple[DecisionLog, LogSummary, list[str]]:
-    """The log, checked, without a control group that always gets the same arm: it tells nothing of other policies.
-
-    Who is in it does not depend on the context, so that the others are as good a sample.
-    """
+    """The log, checked, without a control group, unless only the logging policy is asked for."""
     summary = log.check()
-    alone = all(isinstance(target, LoggingPolicy) for target in targets.values())
-    if alone or not 0 < summary.control < summary.decisions:
+    if all(isinstance(target, LoggingPolicy) for target in targets.values()):
+        return log, summary, []
+    others, left_out = log.without_control(summary)
+    if not left_out:
         return log, summary, []
     notes = [
-        f"{summary.control:,} decisions of a holdout that played one arm for certain are left out: they tell nothing "
-        "of other policies."
+        f"{left_out:,} decisions of a holdout that played one arm for certain are left out: they tell nothing of other "
+        "policies."
     ]
-    log = log.filter(~CONTROL)
-    return log, log.check(), notes
+    return others, others.check(), notes
 
 
 def _with_rewards(log: DecisionLog, summary: LogSummary, settings: Settings) -> tuple[DecisionLog, list[str]]:
@@ -209,8 +214,8 @@ def _batches(
 class _Collected:
     """What one policy's pass over the log keeps: a few numbers per decision.
 
-    pairs: the weights of all chosen rows, of which a decision may have several.
-    squares, promised_for: the sum of the squared weights that logged probabilities lead to expect of so many rows.
+    shares: how many rows the policy plays for each that is chosen in the log; the least and the greatest.
+    squares: sum of the squared weights that logged probabilities lead to expect of `support_known` decisions.
     played, missed: the policy's probability of all arms, and of those with a logged one of 0.
     """
 
@@ -221,9 +226,8 @@ class _Collected:
     reward: list[Floats] = field(default_factory=list)
     chosen: list[Floats] = field(default_factory=list)
     value: list[Floats] = field(default_factory=list)
-    pairs: list[Floats] = field(default_factory=list)
+    shares: tuple[float, float] | None = None
     squares: float = 0.0
-    promised_for: int = 0
     played: float = 0.0
     missed: float = 0.0
     supported: int = 0
@@ -242,8 +246,7 @@ class _Collected:
         self.left_out += len(batch) - int(kept.sum())
         self.numbers.append(batch.numbers[kept])
         if len(batch.chosen) == len(batch):
-            weight = weight[kept]
-            self.weight.append(weight)
+            self.weight.append(weight[kept])
             self.reward.append(batch.reward[kept])
             if predicted is not None:
                 self.chosen.append(predicted[batch.chosen][kept])
@@ -254,13 +257,7 @@ class _Collected:
                 "per chosen row"
             )
         else:
-            played = np.where(kept, played, 1.0)
-            self._add_sets(batch, weight, played, kept)
-            # A policy of one arm plays fewer rows than were chosen; a mean weight of 1 is expected of it all the same.
-            share = batch.chosen_per_decision / played
-            weight = (weight * share[batch.owner])[kept[batch.owner]]
-            probabilities = probabilities * np.repeat(share, batch.offered)
-        self.pairs.append(weight)
+            self._add_sets(batch, weight, np.where(kept, played, 1.0), kept)
         if batch.marginals is not None:
             self._add_expected(batch, probabilities, batch.marginals, kept)
 
@@ -275,13 +272,14 @@ class _Collected:
         mean = batch.chosen_sums(by_weight * batch.rewards) / batch.chosen_sums(by_weight)
         self.weight.append((total / played)[kept])
         self.reward.append((mean * played)[kept])
+        shares = [*(self.shares or ()), *(played / batch.chosen_per_decision)[kept]]
+        self.shares = (min(shares), max(shares)) if shares else None
 
     def _add_logged(self, batch: Batch, predicted: Floats | None) -> None:
         """The logging policy's own value needs no model: w is 1 and the predictions cancel."""
         self.numbers.append(batch.numbers)
         self.weight.append(np.ones(len(batch)))
         self.reward.append(batch.reward)
-        self.pairs.append(np.ones(len(batch.chosen)))
         self.support_known += len(batch)
         self.supported += len(batch)
         if predicted is not None:
@@ -291,18 +289,24 @@ class _Collected:
     def _add_expected(
         self, batch: Batch, probabilities: Floats, marginals: Floats, kept: NDArray[np.bool_]
     ) -> None:
-        """Take in Σ π² / h, the mean of w² that logged probabilities h lead to expect, and where they are 0."""
+        """Take in Σ π² / h, the mean of w² that logged probabilities h lead to expect, and where they are 0.
+
+        Where several rows are chosen, w is the sum of up to m rows' weights over the number k of rows that the policy
+        plays, and m / k² · Σ π² / h the most that the mean of w² can be.
+        """
         known = kept & ~np.isnan(marginals[batch.starts])
-        possible = marginals > 0
+        possible, played = marginals > 0, batch.sums(probabilities)[known]
         missed = batch.sums(np.where(possible, 0.0, probabilities))[known]
+        most = np.minimum(batch.chosen_per_decision, batch.sums((probabilities > 0).astype(np.float64)))[
+            known
+        ]
         with np.errstate(all="ignore"):  # an h near the least number there is promises nothing
             squares = batch.sums(np.where(possible, probabilities**2 / marginals, 0.0))[known]
-            self.squares += float(squares.sum())
+            self.squares += float((squares * most / played**2).sum())
         self.support_known += len(missed)
         self.supported += int((missed <= 1e-9).sum())
         self.missed += float(missed.sum())
-        self.played += float(batch.sums(probabilities)[known].sum())
-        self.promised_for += int(batch.chosen_per_decision[known].sum())
+        self.played += float(played.sum())
 
     def valued(self, wanted: tuple[str, ...], settings: Settings, *, guessed: bool) -> PolicyValue:
         """The policy's diagnostics, and its estimates where the diagnostics allow them."""
@@ -312,18 +316,24 @@ class _Collected:
             np.concatenate(self.chosen) if self.chosen else None,
             np.concatenate(self.value) if self.value else None,
         )
-        weights = np.concatenate(self.pairs)
         support = self.supported / self.support_known if self.support_known and len(sample) else None
         # Of the decisions whose probabilities are all known; the others are taken to be like them.
-        promised = self.promised_for / self.squares * len(weights) if self.squares > 0 else None
+        promised = self.support_known / self.squares * len(sample) if self.squares > 0 else None
         covered = 1 - self.missed / self.played if self.played > 0 else None
         diagnostics = WeightDiagnostics.of(
-            weights, support=support, left_out=self.left_out, promised=promised, covered=covered
+            sample.weight,
+            sample.reward,
+            support=support,
+            left_out=self.left_out,
+            promised=promised,
+            covered=covered,
         )
         refusal = diagnostics.refusal(settings.least_effective, guessed=guessed)
         kind, numbers = type(self.target).__name__, np.concatenate(self.numbers)
-        values = PolicyValue(self.name, kind, diagnostics, sample, numbers, refusal=refusal)
+        values = PolicyValue(
+            self.name, kind, diagnostics, sample, numbers, settings, self.shares or (1.0, 1.0), refusal
+        )
         if len(sample) and (refusal is None or settings.anyway):
             for estimator in wanted:
-                values.add(estimator, contributions(estimator, sample, settings.tuning), settings)
+                values.add(estimator, contributions(estimator, sample, settings.tuning))
         return values

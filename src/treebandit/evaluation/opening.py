@@ -24,7 +24,7 @@ _SUFFIXES: dict[str, LogFormat] = {
     ".ldf": "vw-text",
     ".csv": "open-bandit",
 }
-_READERS = {"open-bandit": read_open_bandit, "dsjson": read_dsjson, "vw-text": read_vw_text}
+_READERS = {"open-bandit": read_open_bandit, "vw-text": read_vw_text}
 _HILLSTROM = ("recency", "history_segment", "history", "mens", "womens", "zip_code", "newbie", "channel")
 _REWARDS = ("visit", "conversion", "spend")
 
@@ -49,6 +49,9 @@ def _opened(text: str, form: LogFormat | None, duplicates: Duplicates) -> Decisi
         return _hillstrom(part or "visit") if name == "hillstrom" else _zozo(part)
     stem = text.removesuffix(".gz").lower()
     found = form or next((each for end, each in _SUFFIXES.items() if stem.endswith(end)), "treebandit")
+    if found == "dsjson":
+        return read_dsjson(text, duplicates=duplicates)
+    # The others have no ids of their own.
     return _READERS[found](text) if found in _READERS else DecisionLog.scan(text, duplicates=duplicates)
 
 

@@ -201,8 +201,10 @@ def _checked(given: Any, size: int, chosen: int) -> Floats:
 
 
 def rows_of(context: Any, own: list[Any] | None) -> Any:
-    """A decision's contexts as agents take them: one row that all arms share, or one row per candidate."""
+    """A decision's contexts as agents take them: one row that all arms share, one row per candidate, or None."""
     try:
+        if not context and not any(own or ()):
+            return None
         if own is None:
             named = isinstance(context, Mapping) or context is None
             return context if named else np.asarray(context, np.float64)
@@ -217,16 +219,16 @@ def rows_of(context: Any, own: list[Any] | None) -> Any:
         ) from error
 
 
-def labels_of(agent: Any, arms: list[str] | None) -> Any:
-    """Arms as the agent knows them: a log has whole numbers as text."""
-    if arms is None or not optional(agent, "numbered_arms", False):
+def labels_of(agent: Any, arms: list[str] | None, *, numbered: bool = False) -> Any:
+    """Arms as the agent knows them: a log has whole numbers as text. numbered: they are, whatever it knows."""
+    if arms is None or not (numbered or optional(agent, "numbered_arms", False)):
         return arms
     try:
         return [int(arm) for arm in arms]
     except ValueError as error:
         raise LogError(
-            f"the log offers {_short(arms)}, and the {type(agent).__name__} has learned arms that are whole numbers; "
-            "give an agent that has learned the arms of this log"
+            f"the log offers {_short(arms)}, and the {type(agent).__name__} has arms that are whole numbers; give an "
+            "agent that has learned the arms of this log"
         ) from error
 
 

@@ -62,7 +62,7 @@ def replay(
     At each event the agent's own probabilities π are asked first. Its weight for the logged choice is π / h. Then the
     event is accepted with probability π · least / h, so that the accepted ones are those of the agent's own decisions
     (rejection sampling); only those are learned. For a uniform log this is: choose, and keep the event
-    if the choice is the logged one.
+    if the choice is the logged one. A holdout that always got the same arm is left out.
 
     least_probability: `least`; the smaller, the fewer events are accepted. None: the smallest logged probability of a
         uniform log, else the one that 5 % of the decisions lie below; these are accepted too rarely, and counted.
@@ -71,7 +71,7 @@ def replay(
     check_number("seed", seed, least=0, whole=True)
     if isinstance(agent, type) or not callable(getattr(agent, "probabilities", None)):
         raise ParameterError(f"{agent!r} has no method probabilities; give an agent of treebandit")
-    log.check()
+    log, _ = log.without_control(log.check())
     known = _logged(log)
     if least_probability is None:
         least_probability = least_logged(known, uniform=not len(known) or bool(np.ptp(known) <= 1e-9))
@@ -94,7 +94,7 @@ def replay(
         if random.random() >= chance * min(1.0, least_probability / logged):
             continue
         rewards.append(reward)
-        chosen = contexts if own is None else contexts[row : row + 1]
+        chosen = contexts if own is None or contexts is None else contexts[row : row + 1]
         labelled = {} if labels is None else {"arms": [labels[row]], "new_arms": True}
         learner.learn(chosen, [reward], **labelled)
     if not weighted:

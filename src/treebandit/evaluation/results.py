@@ -43,7 +43,7 @@ class Estimated:
         """Plain numbers, null where there is no limit."""
         limits = (self.interval.low, self.interval.high)
         low, high = (limit if np.isfinite(limit) else None for limit in limits)
-        return {"value": self.value, "standard_error": _plain(self.error), "low": low, "high": high}
+        return {"value": _plain(self.value), "standard_error": _plain(self.error), "low": low, "high": high}
 
 
 @dataclass
@@ -54,6 +54,8 @@ class PolicyValue:
     diagnostics: of its weights.
     sample: what the estimators saw.
     numbers: (n,) which decisions these are, from 0 among those with a reward.
+    settings: of the evaluation.
+    shares: how many rows it plays for each that is chosen in the log; the least and the greatest.
     refusal: why the log tells too little; then there are estimates only `anyway`.
     estimates: by the names of the estimators.
 
@@ -68,24 +70,38 @@ class PolicyValue:
     diagnostics: WeightDiagnostics
     sample: Sample = field(repr=False)
     numbers: Indices = field(repr=False)
+    settings: Settings = field(repr=False)
+    shares: tuple[float, float] = field(default=(1.0, 1.0), repr=False)
     refusal: str | None = None
     estimates: dict[str, Estimated] = field(default_factory=dict)
 
-    def add(self, estimator: str, values: Floats, settings: Settings) -> None:
+    def add(self, estimator: str, values: Floats) -> None:
         """Add the estimate that is the mean of `values`."""
-        mean, interval = float(values.mean()), self._interval(estimator, values, settings)
+        mean, interval = float(values.mean()), self.interval(estimator, values, level=self.settings.level)
         self.estimates[estimator] = Estimated(estimator, mean, standard_error(values), interval, values)
 
-    def _interval(self, estimator: str, values: Floats, settings: Settings) -> Interval:
-        if settings.interval == "bootstrap":
-            return intervals.bootstrap(values, level=settings.level, seed=settings.seed)
-        if settings.interval == "normal":
-            return normal(values, level=settings.level)
-        if estimator != "ips":
-            return UNKNOWN
-        reward = self.sample.reward
-        limits = settings.reward_range or (float(min(reward.min(), 0)), float(max(reward.max(), 1)))
-        return intervals.time_uniform(reward, self.sample.weight, reward_range=limits, level=settings.level)
+    def interval(self, estimator: str, values: Floats, *, level: float) -> Interval:
+        """The interval of an estimate that is the mean of `values`, of the kind that the settings name."""
+        if self.settings.interval == "time-uniform":
+            if estimator != "ips":
+                return UNKNOWN
+            reward, weight = self.sample.reward, self.sample.weight
+            return intervals.time_uniform(reward, weight, reward_range=self._reward_range, level=level)
+        found = deviation_interval(values, self.settings, level)
+        if not self.diagnostics.rare:
+            return found
+        size = max(self.diagnostics.effective, 1.0)
+        mean = float(values.mean())
+        return found.joined(intervals.of_share(mean, size, reward_range=self._reward_range, level=level))
+
+    @property
+    def _reward_range(self) -> tuple[float, float]:
+        """The least and the greatest reward that this policy can have from a decision."""
+        reward, given = self.sample.reward, self.settings.reward_range
+        if given is None:
+            return float(min(reward.min(), 0)), float(max(reward.max(), 1))
+        # It is that of all rows that the log chooses, of which the policy may play fewer.
+        return min(share * given[0] for share in self.shares), max(share * given[1] for share in self.shares)
 
     def __getitem__(self, estimator: str) -> Estimated:
         if estimator in self.estimates:
@@ -156,8 +172,19 @@ class Evaluation:
                 "or filter the log to those that both can make"
             )
         values = one - two
-        found = normal(values, level=self.level)
-        return Estimated(estimator, float(values.mean()), standard_error(values), found, values)
+        mean, both = float(values.mean()), (self[first], self[second])
+        found = UNKNOWN
+        if self.interval != "time-uniform":
+            found = deviation_interval(values, both[0].settings, self.level)
+        if self.interval == "time-uniform" or any(policy.diagnostics.rare for policy in both):
+            # Both hold at once with the probability asked for, whatever they have to do with each other.
+            level = 0.5 + self.level / 2
+            ours, theirs = (
+                policy.interval(estimator, policy[estimator].values, level=level) for policy in both
+            )
+            apart = Interval(ours.low - theirs.high, ours.high - theirs.low)
+            found = apart if self.interval == "time-uniform" else found.joined(apart)
+        return Estimated(estimator, mean, standard_error(values), found, values)
 
     def warnings(self) -> list[str]:
         """What is doubtful in the log itself."""
@@ -181,6 +208,13 @@ class Evaluation:
             "arms": self.log.arm_rewards(self.arms),
             "policies": [policy.as_dict() for policy in self.policies],
         }
+
+
+def deviation_interval(values: Floats, settings: Settings, level: float) -> Interval:
+    """The interval of a mean by how its values deviate: normal or bootstrap."""
+    if settings.interval == "bootstrap":
+        return intervals.bootstrap(values, level=level, seed=settings.seed)
+    return normal(values, level=level)
 
 
 def difference_between_logs(first: Estimated, second: Estimated, *, level: float = 0.95) -> Estimated:

@@ -72,7 +72,7 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
         "give for each candidate the probability that it is chosen",
     ),
     "with a chosen row of probability 0": (
-        _PROBABILITIES.get(_CHOSEN.first(), null_on_oob=True) <= 0,
+        _PROBABILITIES.gather(_CHOSEN.eval(pl.element().clip(0)), null_on_oob=True).list.min() <= 0,
         "what was chosen had a probability above 0",
     ),
     "with a probability unlike the one in probabilities": (

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from treebandit.errors import LogError, ParameterError
-from treebandit.evaluation import evaluate, from_columns, shop_log, to_columns
+from treebandit.evaluation import DecisionLog, evaluate, from_columns, shop_log, to_columns
 
 LOGS = os.environ.get("TREEBANDIT_LOGS")
 
@@ -102,3 +102,23 @@ def test_hillstroms_customers():
     for name, mean in means.items():
         assert found[name]["snips"].value == pytest.approx(mean, abs=5e-5)
     assert found["uniform"]["ips"].value == pytest.approx(table["visit"].mean())
+
+
+def test_decimals_are_numbers():
+    decimals = pl.Series("price", ["80.5", "7.25"]).str.to_decimal(scale=2)
+    table = pl.DataFrame({"arm": ["a", "b"], "paid": [1.0, 0.0], "price": decimals})
+    log = from_columns(table, arm="arm", reward="paid", context=["price"], probability=0.5)
+    assert [each["context"] for each in log.records()] == [{"price": 80.5}, {"price": 7.25}]
+    nested = pl.DataFrame({"id": ["1"], "arms": [["a", "b"]], "chosen": [0], "context": [{"p": decimals[0]}]})
+    nested = nested.with_columns(pl.Series("arm_contexts", [[{"q": decimals[1]}] * 2]))
+    found = next(DecisionLog.from_frame(nested).records())
+    assert (found["context"], found["arm_contexts"]) == ({"p": 80.5}, [{"q": 7.25}] * 2)
+
+
+def test_the_first_of_several_rows_with_one_id_can_be_kept():
+    table = {"id": ["1", "1", "2"], "arm": ["a", "b", "a"], "paid": [1.0, 0.0, 0.5]}
+    named = {"arm": "arm", "reward": "paid", "id": "id", "probability": 0.5}
+    with pytest.raises(LogError, match="duplicates='first'"):
+        from_columns(table, **named).check()
+    log = from_columns(table, **named, duplicates="first")
+    assert [each["reward"] for each in log.records()] == [1.0, 0.5]

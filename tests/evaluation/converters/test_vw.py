@@ -9,6 +9,7 @@ import pytest
 from treebandit.errors import LogError
 from treebandit.evaluation import (
     DecisionLog,
+    open_log,
     read_dsjson,
     read_vw_text,
     shop_log,
@@ -155,3 +156,30 @@ def test_files_that_cannot_be_read_are_told(tmp_path, reader, text, message):
         reader(tmp_path / "log")
     with pytest.raises(LogError, match="does not exist"):
         reader(tmp_path / "none")
+
+
+def test_a_mark_before_utf8_costs_no_event(tmp_path):
+    plain, marked = tmp_path / "plain.dsjson", tmp_path / "marked.dsjson"
+    write_dsjson(shop_log(5), plain)
+    marked.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes())
+    assert len(read_dsjson(marked)) == 5
+
+
+def test_the_first_of_several_events_with_one_id_can_be_kept(tmp_path):
+    file = tmp_path / "log.dsjson"
+    write_dsjson(shop_log(5), file)
+    file.write_text(file.read_text() * 2)
+    with pytest.raises(LogError, match="duplicates='first'"):
+        read_dsjson(file).check()
+    for log in (read_dsjson(file, duplicates="first"), open_log(file, duplicates="first")):
+        assert log.check().decisions == 5
+
+
+def test_a_late_reward_of_an_event_that_is_not_to_be_learned_brings_none(tmp_path):
+    file = tmp_path / "log.dsjson"
+    write_dsjson(shop_log(2), file)
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    events[0]["_skipLearn"] = True
+    late = [{"RewardValue": 7.0, "EventId": event["EventId"]} for event in events]
+    file.write_text("\n".join(map(json.dumps, [*events, *late])))
+    assert [each.get("reward") for each in read_dsjson(file).records()] == [None, 7.0]

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from treebandit.errors import LogError, ParameterError, nearest
-from treebandit.evaluation.columns import CHOSEN_ARM, TIME
-from treebandit.evaluation.log import DecisionLog
+from treebandit.evaluation.columns import CHOSEN_ARM, TIME, as_json
+from treebandit.evaluation.log import DecisionLog, Duplicates
 from treebandit.evaluation.log_files import reading
 
 
@@ -26,6 +26,7 @@ def from_columns(
     time: str | None = None,
     policy: str | None = None,
     source: str = "the frame",
+    duplicates: Duplicates = "refuse",
 ) -> DecisionLog:
     """The log that a table with one decision a row holds.
 
@@ -34,6 +35,7 @@ def from_columns(
     probability: the column that holds it; one number for all decisions; a dict by arm; None where it is not known.
     arms: all arms that every decision offered, or the column that lists them; None: all that occur.
     policy: the name of the policy that decided.
+    duplicates: 'first' keeps the first of several rows with one id; 'refuse' raises a LogError.
     """
     with reading(source):
         table = _polars(frame)
@@ -62,13 +64,17 @@ def from_columns(
             "id": ids,
             "time": None if time is None else _times(table[time]),
             "arms": offered,
-            "context": table.select(pl.struct(context).struct.json_encode()).to_series() if context else None,
+            "context": _contexts(table.select(context)) if context else None,
             "chosen": places.cast(pl.Int32).reshape((-1, 1)).arr.to_list(),
             "probability": _probability(table, label, probability),
             "reward": table[reward].cast(pl.Float64),
             "policy": policy,
         }
-        return DecisionLog.from_frame(pl.DataFrame(made), source=source)
+        return DecisionLog.from_frame(pl.DataFrame(made), source=source, duplicates=duplicates)
+
+
+def _contexts(table: pl.DataFrame) -> pl.Series:
+    return table.select(as_json(pl.struct(pl.all()), pl.Struct(table.schema))).to_series()
 
 
 def to_columns(log: DecisionLog) -> pl.DataFrame:

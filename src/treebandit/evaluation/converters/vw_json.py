@@ -13,7 +13,7 @@ import polars as pl
 
 from treebandit.errors import LogError
 from treebandit.evaluation.columns import SCHEMA
-from treebandit.evaluation.log import DecisionLog
+from treebandit.evaluation.log import DecisionLog, Duplicates
 from treebandit.evaluation.log_files import lines_of, reading, scan_text
 from treebandit.files import replacing
 
@@ -22,7 +22,9 @@ _MULTI, _TAG = "_multi", "_tag"
 _LINES = 20_000
 
 
-def read_dsjson(path: str | os.PathLike[str], *, personalizer: bool = False) -> DecisionLog:
+def read_dsjson(
+    path: str | os.PathLike[str], *, personalizer: bool = False, duplicates: Duplicates = "refuse"
+) -> DecisionLog:
     """The log in a dsjson file (also with .gz): contextual bandit events, and rewards that came later.
 
     The reward is minus the cost. An arm is the `_tag` of its action, or its number from 1 as Vowpal Wabbit counts
@@ -34,11 +36,15 @@ def read_dsjson(path: str | os.PathLike[str], *, personalizer: bool = False) -> 
     personalizer: a log of Azure Personalizer, which puts features into lists of its own (`FromUrl` of the context, `j`
     of an action, beside its id in `i`); they are read as its clients send them, so that an agent that learns the log
     takes the same features from the decision service.
+    duplicates: 'first' keeps the first of several events with one id; 'refuse' raises a LogError.
     """
-    return log_of(_records(path, _unwrapped if personalizer else _features), str(path))
+    records = _records(path, _unwrapped if personalizer else _features)
+    return log_of(records, str(path), duplicates=duplicates)
 
 
-def log_of(records: Iterable[dict[str, Any]], source: str) -> DecisionLog:
+def log_of(
+    records: Iterable[dict[str, Any]], source: str, *, duplicates: Duplicates = "refuse"
+) -> DecisionLog:
     """The log of records in the columns of NDJSON, a part at a time."""
     frames, left = [], iter(records)
     with reading(source):
@@ -46,7 +52,7 @@ def log_of(records: Iterable[dict[str, Any]], source: str) -> DecisionLog:
             lines = "\n".join(json.dumps(record, allow_nan=False) for record in part)
             frames.append(scan_text(lines).collect())
     frame = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
-    return DecisionLog.from_frame(frame, source=source)
+    return DecisionLog.from_frame(frame, source=source, duplicates=duplicates)
 
 
 def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
@@ -81,6 +87,7 @@ def write_events(
 
 def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> Iterator[dict[str, Any]]:
     dropped: set[float] = set()
+    skipped: set[str] = set()
     for number, line in lines_of(Path(path), "a dsjson file"):
         # Writers put checkpoint lines between the events; Vowpal Wabbit skips what does not begin an object.
         if not line.lstrip().startswith(b"{"):
@@ -90,6 +97,8 @@ def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> It
             found = _record(event, number, features)
             if "chosen" in found:
                 dropped.add(float(event.get("pdrop") or 0.0))
+            if event.get("_skipLearn"):
+                skipped.add(found["id"])
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
             raise LogError(
                 f"{path}, line {number}, is no contextual bandit event of dsjson ({error!r})"
@@ -100,7 +109,8 @@ def _records(path: str | os.PathLike[str], features: Callable[[Any], Any]) -> It
                 f"{' and '.join(f'{each:g}' for each in sorted(dropped))}, so that they do not weigh alike; give "
                 "events of one pdrop below 1"
             )
-        yield found
+        if "chosen" in found or found["id"] not in skipped:
+            yield found
 
 
 def _record(event: dict[str, Any], number: int, features: Callable[[Any], Any]) -> dict[str, Any]:

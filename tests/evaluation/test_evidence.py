@@ -1,0 +1,184 @@
+"""What a log can tell: decisions of several rows, rare rewards, holdouts, and intervals of every kind."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import treebandit
+from treebandit.environments import Logged
+from treebandit.errors import LogError, ParameterError
+from treebandit.evaluation import DecisionLog, evaluate, replay, shop_log
+
+
+def sets_log(decisions, arms=20, chosen=10, paid=None, seed=0):
+    """Uniform sets; each row pays 1 with probability 0.1, or what `paid` draws."""
+    random = np.random.default_rng(seed)
+    paid = paid or (lambda: (random.random(chosen) < 0.1).astype(float))
+    return DecisionLog.from_records(
+        {
+            "id": f"d{number}",
+            "arms": [f"a{arm}" for arm in range(arms)],
+            "chosen": random.choice(arms, chosen, replace=False).tolist(),
+            "probabilities": [chosen / arms] * arms,
+            "rewards": paid().tolist(),
+        }
+        for number in range(decisions)
+    )
+
+
+def rare_log(decisions, rate, seed=0, arms=3):
+    random = np.random.default_rng(seed)
+    return DecisionLog.from_frame(
+        pl.DataFrame(
+            {
+                "id": [str(number) for number in range(decisions)],
+                "arms": [["a", "b", "c"][:arms]] * decisions,
+                "chosen": random.integers(0, arms, decisions).astype(np.int32),
+                "probability": np.full(decisions, 1 / arms),
+                "reward": (random.random(decisions) < rate).astype(float),
+            }
+        )
+    )
+
+
+def test_rows_of_one_decision_are_no_further_decisions():
+    few = evaluate(sets_log(5), ["uniform"], estimators=("ips",))["uniform"]
+    assert few.diagnostics.decisions == 5
+    assert few.diagnostics.effective == pytest.approx(5)
+    assert "5 decisions" in few.refusal
+    enough = evaluate(sets_log(60), ["uniform", "arm:a0"], estimators=("ips",), anyway=True)
+    assert enough["uniform"].refusal is None
+    for name in ("uniform", "arm:a0"):
+        found = enough[name].diagnostics
+        assert found.promised == pytest.approx(found.effective, rel=0.35)
+
+
+@pytest.mark.parametrize("interval", ["normal", "bootstrap"])
+def test_intervals_of_rare_rewards_hold_the_truth(interval):
+    held = 0
+    for seed in range(40):
+        found = evaluate(rare_log(1_000, 0.003, seed), ["arm:a"], estimators=("snips",), interval=interval)[
+            "arm:a"
+        ]
+        limits = found["snips"].interval
+        assert limits.high > limits.low
+        held += limits.holds(0.003)
+        assert any("another reward than the most common" in text for text in found.diagnostics.warnings())
+    assert held >= 37
+    plenty = evaluate(rare_log(1_000, 0.3), ["arm:a"], estimators=("snips",), interval=interval)["arm:a"]
+    assert not plenty.diagnostics.rare
+
+
+def test_differences_of_rare_rewards_have_an_interval():
+    found = evaluate(rare_log(300, 0.0), ["arm:a", "arm:b"])
+    limits = found.difference("arm:a", "arm:b").interval
+    assert -1 < limits.low < 0 < limits.high < 1
+
+
+def test_differences_have_the_interval_that_was_asked_for():
+    log, both = shop_log(2_000), ["arm:coffee", "arm:tea"]
+    normal, bootstrap, uniform = (
+        evaluate(log, both, estimators=("ips", "snips"), interval=kind)
+        for kind in ("normal", "bootstrap", "time-uniform")
+    )
+    limits = [each.difference(*both, estimator="ips") for each in (normal, bootstrap, uniform)]
+    assert len({each.value for each in limits}) == 1
+    lengths = [each.interval.high - each.interval.low for each in limits]
+    assert lengths[1] != lengths[0]
+    assert lengths[2] > max(lengths[:2])
+    assert uniform.difference(*both, estimator="snips").interval.high == np.inf
+
+
+def test_time_uniform_intervals_of_an_arm_in_sets_take_the_range_of_all_rows():
+    random = np.random.default_rng(1)
+    log = sets_log(400, arms=4, chosen=2, paid=lambda: random.uniform(1, 5, 2))
+    found = evaluate(
+        log, ["uniform", "arm:a0"], estimators=("ips",), interval="time-uniform", reward_range=(2, 10)
+    )
+    assert found["uniform"]["ips"].interval.holds(6.0)
+    assert found["arm:a0"]["ips"].interval.holds(3.0)
+    assert found["arm:a0"]["ips"].interval.high <= 5.0
+
+
+def test_what_was_never_chosen_is_null_in_json():
+    record = {"arms": ["a", "b", "c"], "chosen": [0], "probability": 0.5, "reward": 1.0}
+    log = DecisionLog.from_records({"id": f"d{number}", **record} for number in range(40))
+    found = evaluate(log, ["arm:c"], estimators=("snips",), anyway=True)
+    text = json.dumps(found.as_dict(), allow_nan=False)
+    assert json.loads(text)["policies"][0]["estimates"]["snips"]["value"] is None
+
+
+def test_two_files_of_one_name_are_two_policies(tmp_path):
+    log, paths = shop_log(300), []
+    for folder in ("v1", "v2"):
+        (tmp_path / folder).mkdir()
+        agent = treebandit.LinUCB(seed=0)
+        agent.learn(log)
+        agent.save(tmp_path / folder / "agent.treebandit")
+        paths.append(str(tmp_path / folder / "agent.treebandit"))
+    found = evaluate(log, paths, estimators=("ips",), anyway=True)
+    assert [policy.name for policy in found.policies] == paths
+    with pytest.raises(ParameterError, match="same name"):
+        evaluate(log, [paths[0], paths[0]])
+
+
+def holdout_log():
+    random = np.random.default_rng(12345)
+    size = 3_000
+    holdout = random.random(size) < 0.5
+    chosen = np.where(holdout, 0, random.integers(0, 2, size))
+    reward = (random.random(size) < np.where(chosen == 0, 0.1, 0.9)).astype(float)
+    return DecisionLog.from_frame(
+        pl.DataFrame(
+            {
+                "id": [str(number) for number in range(size)],
+                "arms": [["old", "new"]] * size,
+                "context": ['{"x":1}'] * size,
+                "chosen": chosen.astype(np.int32),
+                "probability": np.where(holdout, 1.0, 0.5),
+                "reward": reward,
+                "holdout": holdout,
+            }
+        )
+    )
+
+
+def test_a_replay_leaves_a_holdout_of_one_arm_out():
+    log = holdout_log()
+    found = replay(log, treebandit.Uniform(seed=0))
+    assert found.seen == log.frame.select((~pl.col("holdout")).sum()).collect().item()
+    assert found.interval.holds(0.5)
+    assert abs(found.estimate - 0.5) < 4 * found.error
+    environment = Logged(log, mode="replay", seed=0)
+    assert environment.horizon == found.seen
+    agent = treebandit.Uniform(seed=0)
+    for _ in range(environment.horizon):
+        treebandit.play_round(agent, environment)
+    value, error = environment.value
+    assert abs(value - 0.5) < 4 * error
+
+
+def test_all_chosen_rows_have_a_probability():
+    record = {"id": "1", "arms": ["a", "b", "c"], "reward": 1.0, "probabilities": [1.0, 0.0, 1.0]}
+    for chosen in ([0, 1], [1, 0]):
+        with pytest.raises(LogError, match="chosen row of probability 0"):
+            DecisionLog.from_records([{**record, "chosen": chosen}])
+    assert len(DecisionLog.from_records([{**record, "chosen": [0, 2]}])) == 1
+
+
+def test_the_probability_of_one_chosen_row_is_found_among_all():
+    records = [
+        {
+            "id": str(n),
+            "arms": ["a", "b"],
+            "chosen": [n % 2],
+            "probabilities": [0.5, 0.5],
+            "reward": float(n % 2),
+        }
+        for n in range(80)
+    ]
+    log = DecisionLog.from_records(records)
+    assert log.frame.collect()["probability"].to_list() == [0.5] * 80
+    assert replay(log, treebandit.Uniform(seed=0)).seen == 80
