@@ -366,13 +366,10 @@ def test_a_kernel_without_weight_is_given_up():
     rewards = (arms == (contexts[:, 0] > 0.0)).astype(float)
     agent = Bandit(seed=0)
     agent.learn(contexts[:1500], rewards[:1500], arms=arms[:1500])
-    assert (
-        agent.model.encoder.kernel is not None
-    )  # rows of before tell nothing of what it would have predicted
-    agent.learn(contexts[1500:1800], rewards[1500:1800], arms=arms[1500:1800])
+    assert agent.model.kernel_errors[2] == 750  # the second half was predicted by a model of the first
     assert agent.model.encoder.kernel is not None
-    agent.model.kernel_errors = np.array([-1.0, 1.0, 1000.0])
-    agent.learn(contexts[1800:], rewards[1800:], arms=arms[1800:])
+    agent.learn(contexts[1500:], rewards[1500:], arms=arms[1500:])
+    assert agent.model.kernel_errors[2] == 2250
     assert agent.model.encoder.kernel is None
 
 

@@ -49,7 +49,7 @@ class Blend(TreeModel):
     kernel: where there are many numbers, a kernel regression (`models/kernel_scores.py`) is blended in likewise.
     """
 
-    _reads = 7
+    _reads, judges = 7, True
 
     def __init__(
         self,
@@ -173,6 +173,19 @@ class Blend(TreeModel):
                 change()
 
         return commit
+
+    def judged(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
+        """Both sums of `_weight`, once the present fit has predicted these rows."""
+        leaves, encoder, features, scores, _ = self._look_up(rows)
+        targets, predicted = self.scale.standardised(rewards), leaves.estimate(features).mean
+        errors, kernel_errors = self.errors, self.kernel_errors
+        if self._weighted and encoder.ridge is not None:
+            errors = _compared(errors, predicted, scores, targets)
+        if encoder.kernel is not None:
+            blended = predicted + _weight(errors) * (scores - predicted)
+            compared = _compared(kernel_errors[:2], blended, encoder.kernel_scores(rows), targets)
+            kernel_errors = np.array([*compared.tolist(), kernel_errors[2] + len(targets)])
+        return {"errors": errors, "kernel_errors": kernel_errors}
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean of forest and linear model by their weights plus the arm's effect, and the variance that follows."""

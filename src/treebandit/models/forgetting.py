@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from treebandit import schema
 from treebandit.core import Candidates, Estimate, Floats, Random
 from treebandit.drift import MemoryRule
 from treebandit.errors import NoEstimateError, SavedFileError
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.attribution import Attribution, Explains
+from treebandit.models.bulk import BULK, parts_of
 from treebandit.models.history import History
 from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, RewardModel
@@ -45,6 +48,8 @@ class Forgetting:
         if memory.watches(self.history):
             errors = (rewards - self.model.estimate(rows).mean) / scale.deviation
             memory = memory.after(rows.arms, errors)
+        elif memory.rule == "auto" and not self.fitted and len(rewards) >= BULK:
+            memory = self._first_errors(rows, rewards, t, started=started)
         kept = memory.kept(history)
         if isinstance(memory.rule, int) and len(history) < (1.0 + _SURPLUS) * memory.rule:
             kept = None
@@ -63,6 +68,15 @@ class Forgetting:
             self.model, self.history, self.memory, self._scale = model, history, memory, scale
 
         return commit
+
+    def _first_errors(self, rows: Candidates, rewards: Floats, t: int, *, started: bool) -> Memory:
+        """The memory once it has seen the errors of the newest of many first rows, by a model of those before them."""
+        model, (first, newest) = self._make(), parts_of(len(rewards))
+        random = np.random.default_rng(len(rewards))
+        model.prepared(rows[first], rewards[first], t=t, random=random, started=started)()
+        memory = self.memory.fitted(History().appended(rows[first], rewards[first]))
+        errors = rewards[newest] - model.estimate(rows[newest]).mean
+        return memory.after(rows[newest].arms, errors / RewardScale.of(rewards[first]).deviation)
 
     def estimate(self, rows: Candidates) -> Estimate:
         """The model's estimate."""

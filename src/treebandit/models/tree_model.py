@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.encoding import Encoder
 from treebandit.models.attribution import Attribution, of_features
+from treebandit.models.bulk import Judged, judged
 from treebandit.models.history import History, HistoryModel
 from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, copy_of
@@ -43,8 +45,8 @@ class TreeModel(HistoryModel):
     one takes in the rows that came meanwhile.
     """
 
-    #: How many numbers a step of a rebuild reads of the model.
-    _reads = 0
+    #: How many numbers a step of a rebuild reads of the model; and whether `judged` tells anything.
+    _reads, judges = 0, False
 
     def __init__(self, settings: TreeSettings) -> None:
         super().__init__(settings.rebuild, standardise=settings.standardise)
@@ -72,39 +74,39 @@ class TreeModel(HistoryModel):
     ) -> Commit:
         """Rows to learn; the trees are fitted anew where it is time (Algorithm 1, lines 5-11)."""
         history, job = self.history.appended(rows, rewards), self.rebuild
-        if self.leaves is None or self.encoder is None:
-            if started and len(history) >= 2:
-                return self._rebuilt(history, self.memory, rows, t, random)
+        if not self.fitted and not (started and len(history) >= 2):
             return lambda: setattr(self, "history", history)
-        memory, dropped = self._watched(rows, rewards), self.dropped
+        told, dropped = judged(self, rows, rewards, t), self.dropped
+        if self.leaves is None or self.encoder is None:
+            return self.rebuilt(history, told, rows, t, random)
         newest = self.fitted_at if job is None else job.fitted_at
         overdue = self._schedule.overdue((len(history), dropped.left(t + 1)), newest)
-        if memory.alarm or not self.scale.fits(rewards):
-            return self._rebuilt(history, memory, rows, t, random)
+        if told.memory.alarm or not self.scale.fits(rewards):
+            return self.rebuilt(history, told, rows, t, random)
         level = self._schedule.level(t + 1 - dropped.by_schedule)
         if job is not None and (level > job.level or overdue) and not self.settings.background:
             job = None  # there is a newer one to make
         drawn = random
         if job is None and (level > self.level or overdue):
-            before, (history, dropped, level) = history, self._kept(history, memory, t)
+            before, (history, dropped, level) = history, self._kept(history, told.memory, t)
             drawn, since = copy_of(random), max(len(history) - len(rewards), 0) if overdue else None
             seed, rounds = int(drawn.integers(2**63)), dropped.left(t + 1)
             job = Rebuild(history, rows.columns, rounds=rounds, level=level, seed=seed, since=since)
             if self._share(job, len(history), t - dropped.by_schedule) >= 1.0:
-                return self._rebuilt(before, memory, rows, t, random)
+                return self.rebuilt(before, told, rows, t, random)
         elif job is not None and self.settings.background:
             self.drop_failed()  # one that has finished is taken over by `prepared_swap`
         elif job is not None:
             share = self._share(job, len(history), t - dropped.by_schedule)
             job.advance(self, share)
             if share >= 1.0:
-                return self._swapped(job, history, memory, rows, rewards)
+                return self._swapped(job, history, told.memory, rows, rewards)
         update = self.prepared_update(Fit(self.scale, self.encoder, self.leaves), rows, rewards)
 
         def commit() -> None:
             update()
             self.history, self.rebuild = history, job
-            self.memory, self.dropped = memory, dropped
+            self.memory, self.dropped = told.memory, dropped
             if drawn is not random:
                 random.bit_generator.state = drawn.bit_generator.state
             if job is not None and self.settings.background:
@@ -112,11 +114,15 @@ class TreeModel(HistoryModel):
 
         return commit
 
-    def _watched(self, rows: Candidates, rewards: Floats) -> Memory:
+    def watched(self, rows: Candidates, rewards: Floats) -> Memory:
         """The memory once it knows how far off these rows are predicted."""
         if not self.memory.watches(self.history):
             return self.memory
         return self.memory.after(rows.arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
+
+    def judged(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
+        """Members that tell how well the model has predicted, once it has predicted these rows too."""
+        return {}
 
     def _kept(self, history: History, memory: Memory, t: int) -> tuple[History, Dropped, int]:
         """The rows that a rebuild in round t fits, the rounds of all rows dropped, and its level.
@@ -202,21 +208,21 @@ class TreeModel(HistoryModel):
         features = fit.encoder(rows.contexts, rows.arms)
         return fit.leaves.prepared_update(features, fit.scale.standardised(rewards))
 
-    def _rebuilt(
-        self, history: History, memory: Memory, newest: Candidates, t: int, random: Random
-    ) -> Commit:
+    def rebuilt(self, history: History, told: Judged, newest: Candidates, t: int, random: Random) -> Commit:
         """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
-        started = time.perf_counter()
-        history, dropped, level = self._kept(history, memory, t)
-        memory = memory.fitted(history)
+        started, model = time.perf_counter(), copy(self)
+        vars(model).update(told.members)
+        history, dropped, level = self._kept(history, told.memory, t)
+        memory = told.memory.fitted(history)
         drawn, fitted_at = copy_of(random), (len(history), dropped.left(t + 1))
-        fit = exhausted(self.fit_steps(history, newest.columns, drawn, rounds=fitted_at[1], read={}))
+        fit = exhausted(model.fit_steps(history, newest.columns, drawn, rounds=fitted_at[1], read={}))
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
             if self.rebuild is not None:
                 self.rebuild.stop()
             self._take_up(fit, history, memory, level=level, fitted_at=fitted_at, seconds=seconds)
+            vars(self).update(told.members)
             self.dropped = dropped
             random.bit_generator.state = drawn.bit_generator.state
 
