@@ -5,14 +5,13 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from taught import OFFERS, X, fingerprint, inputs_of
 
 import treebandit
 from treebandit import Bandit, Candidates, Columns, LinUCB, TopK
-from treebandit.errors import (
-    InputError,
-)
+from treebandit.errors import InputError, TreebanditError
 
 CONTEXTS = {
     "array": X[0].astype(np.float64),
@@ -136,3 +135,58 @@ def test_what_cannot_be_learned_changes_nothing(call, words):
     with pytest.raises(InputError, match=words):
         call(agent, decision)
     assert fingerprint(agent) == before
+
+
+def typed_frames():
+    zips = [10, 20, 30]
+    given = [zips[number % 3] for number in range(12)]
+    categories = pd.DataFrame({"zip": pd.Categorical(given, categories=zips)})
+    nothing = pl.DataFrame({"x": range(12), "c": [None] * 12}, schema={"x": pl.Float64, "c": pl.String})
+    return {
+        "categories": categories,
+        "nothing yet": nothing,
+        "pyarrow": pa.table({"zip": list(map(str, given))}),
+    }
+
+
+@pytest.mark.parametrize("name", typed_frames())
+def test_a_list_of_decisions_keeps_the_types_of_columns(name):
+    frame, agents = typed_frames()[name], []
+    for listed in (False, True):
+        agent = LinUCB(seed=0)
+        decisions = agent.decide_many(frame, arms=["a"])
+        rewards = [float(number % 3 == 0) for number in range(12)]
+        if listed:
+            agent.learn(decisions, rewards)
+        else:
+            for decision, reward in zip(decisions, rewards, strict=True):
+                agent.learn(decision, reward)
+        agents.append(agent)
+    assert agents[0]._inputs.columns == agents[1]._inputs.columns
+    each = (agent.estimate(frame, arms=["a"] * 12).mean for agent in agents)
+    np.testing.assert_allclose(*each, rtol=0.02)
+
+
+def test_sets_over_frames_are_learned_as_frames():
+    frame = pd.DataFrame({"zip": pd.Categorical([10, 20, 30])})
+    agent = LinUCB(seed=0)
+    decisions = [agent.decide(frame, oracle=TopK(2)) for _ in range(3)]
+    agent.learn(decisions, [[1.0, 0.0]] * 3)
+    assert agent._inputs.columns.categories == (3,)
+
+
+def test_nothing_is_learned_of_nothing():
+    agent = LinUCB(seed=0)
+    agent.learn([], [])
+    agent.learn({"x": 1.0}, 1.0, arms="a")
+    agent.learn([], [])
+    agent.learn([], np.zeros(0), arms=[])
+    assert agent.decide_many([], arms=["a"]) == []
+    with pytest.raises(TreebanditError):
+        agent.learn([], [1.0])
+    rows = LinUCB(seed=0)
+    rows.learn([{"x": 1.0}, {"x": 2.0}], [1.0, 0.0])
+    none = rows.decide([{"x": 1.0}, {"x": 2.0}], oracle=lambda scores: np.flatnonzero(scores > 1e9))
+    rows.learn(none, [])
+    rows.learn([none, none], [[], []])
+    assert len(none.rows) == 0

@@ -229,3 +229,18 @@ def test_plain_rows_need_regressions_per_arm_on_rewards_as_they_are():
         LinUCB(features="raw", standardise=False, shared=True)
     with pytest.raises(ParameterError, match="features is 'other'"):
         LinUCB(features="other")
+
+
+def test_what_thousands_of_untried_arms_have_of_their_own_is_drawn_apart():
+    agent, arms = LinTS(shared=True, seed=0), list(range(3000))
+    for reward in (1.0, 0.0, 1.0, 0.0):
+        agent.learn([0.1, 0.2], reward, arms=0)
+    samples = agent.model.sample(
+        Candidates(np.float32([[0.1, 0.2]] * 3000), np.array(arms), agent._inputs.columns),
+        200,
+        np.random.default_rng(0),
+    )
+    # Those never tried share the intercept and the slopes, and have an effect of variance 1 / λ of their own.
+    alone = samples[:, 1:] - samples[:, 1:].mean(axis=1, keepdims=True)
+    assert alone.std() == pytest.approx(agent.model._noise, rel=0.05)
+    assert samples[:, 0].std() < samples[:, 1].std()

@@ -6,6 +6,7 @@ import pytest
 from treebandit import (
     TEUCB,
     UCB1,
+    Bandit,
     Candidates,
     Columns,
     EpsilonGreedy,
@@ -175,3 +176,19 @@ def test_wrong_arguments_are_named(wrong):
 )
 def test_contract(agent):
     check_agent(agent)
+
+
+def test_a_rebuild_on_a_thread_is_taken_over_when_the_agent_learns():
+    agent, rows = (
+        EpsilonGreedy(Bandit(background=True, seed=0), seed=0),
+        np.random.default_rng(0).normal(size=(400, 3)),
+    )
+    for row in rows[:200]:
+        agent.learn(row, float(row[0]), arms="a")
+    assert agent.wait()
+    for row in rows[200:]:
+        agent.learn(row, float(row[0]), arms="a")
+        agent.wait()
+    rows_fitted, _ = agent._adviser.model.fitted_at
+    assert rows_fitted > 300
+    assert EpsilonGreedy(LinUCB(), seed=0).wait()

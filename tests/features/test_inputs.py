@@ -20,6 +20,7 @@ from treebandit import (
     Bandit,
     LinUCB,
     ShortestPath,
+    XGBoostTrees,
 )
 from treebandit.core import Candidates, Columns
 from treebandit.errors import (
@@ -341,3 +342,25 @@ def test_a_new_column_that_could_not_be_learned_is_refused_when_it_is_offered():
     with pytest.raises(InputError, match="column 'y' is infinite in row 1, or too large for 32 bits"):
         inputs.enter([{"x": 1.0, "y": 2.0}, {"y": 1e39}], ["a", "b"])
     assert inputs.enter([{"x": 1.0, "y": 3e38}], ["a"])[0].contexts.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("span", [np.timedelta64(5, "ns"), np.timedelta64(5, "D")])
+def test_spans_of_time_are_no_numbers(span):
+    agent = LinUCB(seed=0)
+    for contexts, reward, arm in (
+        ({"wait": span}, 1.0, "a"),
+        ([1.0], np.array([span], object), "a"),
+        ([1.0], 1.0, span),
+    ):
+        with pytest.raises(InputError, match="timedelta64"):
+            agent.learn(contexts, reward, arms=arm)
+
+
+def test_what_an_agent_was_made_with_is_its_own(tmp_path):
+    shop, options = {"age": "number"}, {"gamma": 0.0}
+    agent, trees = LinUCB(columns=shop, seed=0), XGBoostTrees(options=options)
+    shop["height"] = "number"
+    options["objective"] = "binary:logistic"
+    agent.learn({"age": 1.0}, 1.0, arms="a")
+    agent.save(tmp_path / "agent.treebandit")
+    assert dict(trees.options) == {"gamma": 0.0}

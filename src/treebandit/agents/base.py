@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self, TypeVar, cast
@@ -70,6 +71,7 @@ class BaseAgent(Locked):
         self._decided = False
         #: Whether it was loaded from a file without history.
         self._decide_only = False
+        self.columns = deepcopy(self.columns)  # their owner may change them
         self._inputs = Inputs(self.columns, new_columns=self.new_columns)
         self._random = np.random.default_rng(self.seed)
         self._lock = threading.RLock()
@@ -132,6 +134,8 @@ class BaseAgent(Locked):
         """
         self._refuse_nested("decide_many")
         settings = Settings(best_arm, draws, floor)
+        if isinstance(contexts, list | tuple) and not contexts:
+            return []
         with self._lock:
             self._finish()
             offered, inputs = self._inputs.enter_many(contexts, arms)
@@ -183,6 +187,8 @@ class BaseAgent(Locked):
         self._refuse_nested("learn")
         if rewards is None:
             deciding.log_to_learn(contexts, arms).teach(self)
+            return
+        if deciding.is_nothing(contexts, rewards, arms):
             return
         with self._lock:
             self._finish()

@@ -130,6 +130,27 @@ def checked_ids(ids: Any, decisions: int) -> list[str | None]:
     return found
 
 
+def is_nothing(contexts: Any, rewards: Any, arms: Any) -> bool:
+    """Whether `learn` is given no rows at all: an empty list, or decisions that chose nothing."""
+    if isinstance(contexts, Decision):
+        any_row = len(contexts.rows) > 0
+    elif isinstance(contexts, list | tuple):
+        any_row = any(not isinstance(each, Decision) or len(each.rows) for each in contexts)
+    else:
+        return False
+    return not any_row and _is_empty(rewards) and (arms is None or _is_empty(arms))
+
+
+def _is_empty(given: Any) -> bool:
+    """Whether a list, of lists perhaps, or an array holds nothing."""
+    if isinstance(given, np.ndarray):
+        return given.size == 0
+    return isinstance(given, list | tuple) and all(
+        (isinstance(each, list | tuple) and not each) or (isinstance(each, np.ndarray) and not each.size)
+        for each in given
+    )
+
+
 def decisions_in(contexts: Any) -> list[Decision] | None:
     """The decisions, where `learn` is given one or a list of them; None where it is given rows."""
     if isinstance(contexts, Decision):

@@ -12,6 +12,7 @@ import numpy as np
 from treebandit import schema
 from treebandit.agents.base import BaseAgent
 from treebandit.agents.linear import LinUCB
+from treebandit.agents.model_agent import ModelAgent
 from treebandit.core import Candidates, Estimate, Floats
 from treebandit.errors import NotFittedError, ParameterError
 from treebandit.models.arm_means import ArmMeans, ArmStatistics
@@ -96,6 +97,15 @@ class EpsilonGreedy(BaseAgent):
             return self._adviser.estimate(candidates).mean
         except NotFittedError:
             return None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """End the rebuild of the other agent that is under way, if any; False where it still works after a timeout."""
+        self._refuse_nested("wait")
+        return self._adviser.wait(timeout) if isinstance(self._adviser, ModelAgent) else True
+
+    def _finish(self) -> None:
+        super()._finish()
+        self._adviser._finish()
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
         return self._adviser._prepared_learning(chosen, rewards, None) or _nothing

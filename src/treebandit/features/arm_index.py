@@ -120,7 +120,7 @@ def plain_labels(arms: Any, *, scalar: bool = False) -> list[Label] | tuple[Labe
 def _plain_label(label: Any, row: int) -> Label:
     if isinstance(label, str):
         return str.__str__(label)
-    if isinstance(label, int | np.integer) and not isinstance(label, bool):
+    if isinstance(label, int | np.integer) and not isinstance(label, bool | np.timedelta64):
         return int(label)
     if isinstance(label, list | tuple | np.ndarray):
         raise ShapeError(f"arms hold {shown(label)} in row {row}; give one label per row")

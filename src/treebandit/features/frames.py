@@ -39,6 +39,18 @@ def rows_of(frame: Any, rows: Sequence[int] | None = None) -> Any:
     return data[list(range(len(data)) if rows is None else rows)].to_native()
 
 
+def stacked(frames: Sequence[Any]) -> Any | None:
+    """Frames of one library and one schema, one below the other; None where they differ, and must be read by rows."""
+    import narwhals.stable.v2 as nw
+
+    data = [eager(frame) for frame in frames]
+    kinds = {(each.implementation, tuple(map(str, each.schema.items()))) for each in data}
+    if len(kinds) > 1:
+        return None
+    found: Any = nw.concat(data, how="vertical").to_native()
+    return found
+
+
 def as_dicts(frame: Any) -> list[dict[str, Any]]:
     """The rows of a frame."""
     return eager(frame).rows(named=True)

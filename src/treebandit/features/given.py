@@ -11,7 +11,7 @@ import numpy as np
 
 from treebandit.core import Indices
 from treebandit.errors import InputError
-from treebandit.features.frames import as_dicts, is_frame, is_series, rows_of
+from treebandit.features.frames import as_dicts, is_frame, is_series, rows_of, stacked
 from treebandit.features.named_rows import has_names, named_list, named_values
 
 #: Types of values that hold no others.
@@ -68,6 +68,14 @@ def joined(parts: Sequence[Any], sizes: Sequence[int]) -> Any:
         return parts[0]
     if all(part is None for part in parts):
         return None
+    if all(is_frame(part) for part in parts):
+        # As a frame, whose columns have types: those of single values would be guessed.
+        each = [
+            part if len(part) == size else rows_of(part, [0] * size)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        if (frame := stacked(each)) is not None:
+            return frame
     rows = [repeated(part, size) for part, size in zip(parts, sizes, strict=True)]
     if all(isinstance(part, np.ndarray) for part in rows):
         widths = {part.shape[1] for part in rows}

@@ -34,7 +34,9 @@ def shown(value: Any) -> str:
 
 def is_plain(kind: type) -> bool:
     """Whether values of this type are numbers, text, booleans or missing."""
-    return issubclass(kind, _PLAIN) or kind.__name__ in _MISSING
+    # numpy counts spans of time among the whole numbers.
+    plain = issubclass(kind, _PLAIN) and not issubclass(kind, np.timedelta64)
+    return plain or kind.__name__ in _MISSING
 
 
 def plain_value(value: Any) -> Category | None:

@@ -176,15 +176,15 @@ class KernelScores:
         leverage: Floats = np.einsum("ij,ij->i", found, found)
         return leverage
 
-    def attribution(self, contexts: Features, arms: Indices) -> tuple[float, Floats, Floats]:
-        """The mean reward, what each number adds to it, (n, d), and the constant of the arm, (n,).
+    def attribution(self, contexts: Features, arms: Indices) -> tuple[float, Floats]:
+        """The mean reward, and what each number adds to it, (n, d); what is left of the score is the arm's constant.
 
         The kernel is Σ x_j y_j (1 - φ/π), with 1 - φ/π the share of units that are active for both rows: each product
         is what its number adds.
         """
         scaled, weights = _scaled(contexts, self._columns), self._weights[self._arms.find(arms)]
         active = _active(scaled, self._directions)[0] * weights
-        return float(self._rewards[0]), scaled * (active @ self._landmarks), _CONSTANT * weights.sum(axis=1)
+        return float(self._rewards[0]), scaled * (active @ self._landmarks)
 
     def _kernel_of_one(self, contexts: Features) -> tuple[Features, dict[int, float]]:
         """The (1, m) kernel of one row and all landmarks, and the scores that were found of it, by place of the arm."""

@@ -222,7 +222,9 @@ class LinearEncoder(Encoder):
         """What columns and arm add to what the kernel regression says of each row."""
         assert self.kernel is not None
         assert rows.arms is not None
-        mean, found, constant = self.kernel.attribution(self._only_numbers(rows.contexts), rows.arms)
+        mean, found = self.kernel.attribution(self._only_numbers(rows.contexts), rows.arms)
+        # The rest of the score is the arm's constant, and what 32 bits lose on the way.
+        constant = self.kernel_look_up(rows)[0] - (mean + found.sum(axis=1))
         columns = np.zeros((len(rows), len(self.columns)))
         columns[:, self._numbers] = found
         return Attribution(np.full(len(rows), mean), columns, constant, np.zeros(len(rows)))

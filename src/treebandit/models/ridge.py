@@ -293,8 +293,20 @@ class SharedRidge(Ridge):
         return found._replace(columns=found.columns[:, :-1], arm=found.arm + found.columns[:, -1])
 
     def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
-        """Expected rewards of the rows, (draws, n), under draws of all coefficients; see `Ridge.sample`."""
-        return super().sample(_with_category(rows, self._codes), draws, random, scale=scale)
+        """Expected rewards of the rows, (draws, n), under draws of all coefficients; see `Ridge.sample`.
+
+        What arms not seen have of their own is drawn apart: it has nothing to do with all else.
+        """
+        contexts, arms = plain_arrays(rows.contexts, rows.arms)
+        codes = self._codes.find(arms)
+        known = Columns((*rows.columns.categories, len(self._codes)))
+        shared = np.column_stack([contexts, np.where(codes > 0, codes, np.nan).astype(np.float32)])
+        samples = super().sample(Candidates(shared, None, known), draws, random, scale=scale)
+        new, place = np.unique(arms[codes == 0], return_inverse=True)
+        if len(new):
+            own = random.standard_normal((draws, len(new))) / np.sqrt(self.ridge)
+            samples[:, codes == 0] += scale * self._noise * own[:, place]
+        return samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """All that is needed to go on elsewhere; there is no history in it."""

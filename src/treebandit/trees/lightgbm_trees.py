@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,7 @@ class LightGBMTrees:
     def __post_init__(self) -> None:
         check_limits(self)
         check_options(self, self.options, _REFUSED)
+        object.__setattr__(self, "options", deepcopy(dict(self.options)))  # their owner may change them
         check_choice("LightGBMTrees.mode", self.mode, ("boosting", "forest"))
         check_number("LightGBMTrees.bagging_fraction", self.bagging_fraction, above=0.0, most=0.999)
         check_installed("lightgbm", "lightgbm", "lightgbm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,7 @@ class XGBoostTrees:
     def __post_init__(self) -> None:
         check_limits(self)
         check_options(self, self.options, _REFUSED)
+        object.__setattr__(self, "options", deepcopy(dict(self.options)))  # their owner may change them
         check_installed("xgboost", "xgboost", "xgboost")
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
