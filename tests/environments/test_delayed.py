@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 from treebandit.agents import TEUCB
 from treebandit.core import play_round
-from treebandit.environments import Classification, Delayed, DescribedArms
+from treebandit.environments import Classification, Delayed, DescribedArms, Synthetic
 from treebandit.errors import ChoiceError, ParameterError, RoundError
 from treebandit.trees import HistogramForest
 
@@ -108,3 +110,19 @@ def test_wrong_use():
     assert len(environment.pull([0]).feedback.rewards) == 1
     with pytest.raises(RoundError, match="call observe"):
         environment.pull(np.array([0]))
+
+
+def test_what_an_environment_tells_is_told_in_batches_too():
+    class Noted(Synthetic):
+        note = "all rounds were used"
+
+        def final_candidates(self):
+            return self.observe().candidates
+
+    late = Delayed(Noted(seed=0), batch=3)
+    assert late.note == "all rounds were used"
+    assert len(late.final_candidates()) > 0
+    plain = Delayed(Synthetic(seed=0), batch=3)
+    assert plain.note == ""
+    assert not hasattr(plain, "final_candidates")
+    assert copy.deepcopy(late).batch == 3

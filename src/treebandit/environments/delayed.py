@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,17 @@ class Delayed(OneRoundAtATime):
     def unit(self) -> str:
         """The unit of rewards and regret; "" where the environment names none."""
         return str(optional(self.environment, "unit", ""))
+
+    @property
+    def note(self) -> str:
+        """How the environment has used its rounds, where it tells."""
+        return str(optional(self.environment, "note", ""))
+
+    def __getattr__(self, name: str) -> Any:
+        # Asked of an environment that has it alone.
+        if name == "final_candidates" and "environment" in vars(self):
+            return getattr(self.environment, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def columns(self) -> Columns:

@@ -17,7 +17,7 @@ from typing import Any
 from treebandit import registry
 from treebandit.core import Agent, Environment, optional
 from treebandit.errors import DescriptionError, MissingLogError, RoadsError, StudyError, TreebanditError
-from treebandit.experiments.spec import RunSpec, Table, shown
+from treebandit.experiments.spec import PATH_KEYS, RunSpec, Table, shown
 
 _NOT_ARGUMENTS = ("name", "batch")
 #: TOML has no word for None.
@@ -30,11 +30,16 @@ def build_agent(table: Table, *, seed: int) -> Agent:
     return agent
 
 
-def build_environment(table: Table, *, seed: int, delayed: bool = True, foreign: bool = False) -> Environment:
+def build_environment(
+    table: Table, *, seed: int, rounds: int | None = None, delayed: bool = True, foreign: bool = False
+) -> Environment:
     """The environment that a table describes; `batch` wraps it in `Delayed`, unless `delayed` is false.
 
+    rounds: of the run, where they are set; an environment that has such an argument is made for as many.
     foreign: the table is from a record that anyone may have written, so only registered classes are built.
     """
+    if rounds is not None and not foreign and takes(table, "rounds"):
+        table = {**table, "rounds": rounds}
     environment: Environment = _build(table, "environment", seed, foreign=foreign)
     if delayed and "batch" in table:
         from treebandit.environments import Delayed
@@ -60,7 +65,7 @@ def check_runs(
                 continue
             seen.add(key)
             try:
-                _check(table, kind, endless=run.rounds is not None or not rounds)
+                _check(table, kind, run.rounds, endless=run.rounds is not None or not rounds)
             except ImportError:
                 continue
             except (RoadsError, MissingLogError) as error:
@@ -88,13 +93,13 @@ def takes(table: Table, *arguments: str) -> bool:
         return False
 
 
-def _check(table: Table, kind: str, *, endless: bool) -> None:
+def _check(table: Table, kind: str, rounds: int | None, *, endless: bool) -> None:
     check_table(table, kind)
     if kind == "agent":
         if not isinstance(build_agent(table, seed=0), Agent):
             raise StudyError(f"class is {table['class']!r}, which is no agent: it lacks score or learn")
         return
-    environment = build_environment(table, seed=0)
+    environment = build_environment(table, seed=0, rounds=rounds)
     if not isinstance(environment, Environment):
         raise StudyError(f"class is {table['class']!r}, which is no environment: it lacks observe or pull")
     if not endless and optional(environment, "horizon") is None:
@@ -123,8 +128,11 @@ def _build(table: Table, kind: str, seed: int, *, foreign: bool = False, dry: bo
     )
     try:
         target = registry.find(description.get("class"), classes=classes, where=where)
-        if "seed" in inspect.signature(target).parameters:
+        arguments = inspect.signature(target).parameters
+        if "seed" in arguments:
             description["seed"] = seed
+        if "sha256" not in arguments and any(key in description for key in PATH_KEYS):
+            description.pop("sha256", None)  # it tells the run's id which file it was
         return registry.build(description, classes=classes, where=where, dry=dry)
     except DescriptionError as error:
         raise StudyError(str(error)) from error

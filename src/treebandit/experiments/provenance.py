@@ -27,7 +27,7 @@ def describe_code(*things: object) -> dict[str, Any]:
     files = {
         name: getattr(sys.modules.get(name), "__file__", None) for name in modules if not _is_foreign(name)
     }
-    hashes = {name: _digest(Path(file)) for name, file in files.items() if file}
+    hashes = {name: _loaded(name, file) for name, file in files.items() if file}
     return {
         "treebandit": _version("treebandit"),
         "code": {name: hashed for name, hashed in hashes.items() if hashed},
@@ -109,6 +109,12 @@ def _parts(thing: object, seen: set[int]) -> Iterator[object]:
 
 def _is_foreign(module: str) -> bool:
     return module.partition(".")[0] in _FOREIGN
+
+
+@cache
+def _loaded(module: str, file: str) -> str | None:
+    """The hash of a module as this process plays it: an edit after it was loaded changes the file alone."""
+    return _digest(Path(file))
 
 
 def _digest(file: Path) -> str | None:

@@ -64,7 +64,7 @@ class TimedAgent:
 def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -> RunRecord:
     """Play all rounds of a run; `progress` is called now and then with rounds played and rounds in all."""
     agent_seed, environment_seed = split_seed(spec.seed)
-    environment = build_environment(spec.environment_table(), seed=environment_seed)
+    environment = build_environment(spec.environment_table(), seed=environment_seed, rounds=spec.rounds)
     agent = build_agent(spec.agent, seed=agent_seed)
     rounds, code = _count_rounds(spec, environment), describe_code(agent, environment)
     timed, rows = TimedAgent(agent), []
@@ -123,7 +123,7 @@ def warm_up(spec: RunSpec) -> None:
     _warmed_up().add(key)
     end = time.perf_counter() + WARM_UP_SECONDS
     try:
-        environment = build_environment(spec.environment_table(), seed=0, delayed=False)
+        environment = build_environment(spec.environment_table(), seed=0, rounds=spec.rounds, delayed=False)
         agent = build_agent(spec.agent, seed=0)
         for _ in range(min(WARM_UP_ROUNDS, _count_rounds(spec, environment))):
             play_round(agent, environment)

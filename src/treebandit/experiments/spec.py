@@ -21,7 +21,7 @@ MOST_SEEDS = 100_000
 
 #: Keys of an environment that name a user's own table, and all that name a file or folder.
 FILE_KEYS = ("csv", "parquet")
-PATH_KEYS = (*FILE_KEYS, "roads")
+PATH_KEYS = (*FILE_KEYS, "log", "roads")
 
 Table = Mapping[str, Any]
 

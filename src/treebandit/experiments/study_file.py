@@ -114,7 +114,7 @@ def _find(study: str | Path) -> Path:
 
 def _read_toml(path: Path) -> Table:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise StudyError(f"{path} cannot be opened: {error.strerror}; check the path") from error
     except RecursionError:
@@ -179,6 +179,8 @@ def _read_environment(
         table.setdefault("data", table["name"])
     for key in files:
         table |= _checksum(table[key], key, source, folder)
+    if takes(table, "log") and isinstance(table.get("log"), str):
+        table |= _log_checksum(table["log"], folder)
     return _with_roads(table, source, folder, roads)
 
 
@@ -193,6 +195,18 @@ def _checksum(file: str, key: str, source: str, folder: Path) -> dict[str, str]:
             f"{source}: {key} {shown(file)} is no file ({shown(str(path))}); paths are relative to the study"
         )
     return {key: str(path.resolve()), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _log_checksum(log: str, folder: Path) -> dict[str, str]:
+    """The place and checksum of a decision log, a file or a folder of parts; nothing of one that is known by a name."""
+    path = (folder / log).resolve()
+    if not path.exists():
+        return {}
+    parts = sorted(part for part in path.iterdir() if part.is_file()) if path.is_dir() else [path]
+    hashed = hashlib.sha256()
+    for part in parts:
+        hashed.update(hashlib.sha256(part.read_bytes()).digest())
+    return {"log": str(path), "sha256": hashed.hexdigest()}
 
 
 def _with_roads(

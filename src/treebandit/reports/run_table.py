@@ -18,6 +18,7 @@ from treebandit.reports.summary import Results, read_results
 POINTS = 20
 _AT = [f"regret_{place}" for place in range(1, POINTS + 1)]
 _COPIED = ["run_id", "study", "agent", "environment", "seed", "rounds", "varied", "value", "note"]
+_LABEL = ["study", "agent", "environment", "rounds", "varied", "value"]
 _SECONDS = ["cpu_seconds", "choosing", "learning", "rebuilding"]
 _TEXTS = [*_COPIED[:4], "varied", "value", "note", "started", "problem", "unit", "versions"]
 _COLUMNS = [*_COPIED, *_SECONDS, "started", "problem", "unit", "versions", *_AT]
@@ -26,7 +27,8 @@ _COLUMNS = [*_COPIED, *_SECONDS, "started", "problem", "unit", "versions", *_AT]
 def write_run_table(source: str | Path | Results, file: str | Path) -> Path:
     """Write the runs of a folder that count as CSV, sorted; runs that a table there holds already are kept.
 
-    So a long study may be played in parts, on several machines or after its records are gone.
+    So a long study may be played in parts, on several machines or after its records are gone. Where a run is there with
+    another id, agent or environment have other settings now: all earlier runs of both are left out then.
     """
     results = source if isinstance(source, Results) else read_results(source)
     _, rounds = load_records(results.folder)
@@ -34,7 +36,7 @@ def write_run_table(source: str | Path | Results, file: str | Path) -> Path:
         pl.col("cumulative")
         .filter(pl.col("round") == _round_at(pl.col("round").max(), place))
         .first()
-        .round(1)
+        .pipe(_rounded)
         .alias(name)
         for place, name in enumerate(_AT, start=1)
     )
@@ -48,7 +50,11 @@ def write_run_table(source: str | Path | Results, file: str | Path) -> Path:
     table = described.join(at, on="run_id").select(_COLUMNS)
     if Path(file).exists():
         earlier = _read(file).select(_COLUMNS)
+        changed = earlier.join(table, on=[*_LABEL, "seed"], how="inner", nulls_equal=True).filter(
+            pl.col("run_id") != pl.col("run_id_right")
+        )
         kept = earlier.join(table, on="run_id", how="anti")
+        kept = kept.join(changed, on=_LABEL, how="anti", nulls_equal=True)
         table = pl.concat([table, kept.cast(dict(table.schema))])  # type: ignore[arg-type]
     order = ["study", "agent", "environment", "value", "seed", "run_id"]
     return write_whole(Path(file), table.sort(order).write_csv().encode())
@@ -95,6 +101,11 @@ def _read(file: str | Path) -> pl.DataFrame:
     if missing:
         raise SavedFileError(f"{file} is no table of runs: it has no column {missing[0]!r}")
     return table
+
+
+def _rounded(regret: pl.Expr) -> pl.Expr:
+    """To a tenth; small numbers to four digits, whatever their unit."""
+    return pl.when(regret.abs() < 100).then(regret.round_sig_figs(4)).otherwise(regret.round(1))
 
 
 def _round_at(rounds: pl.Expr, place: int | pl.Expr) -> pl.Expr:
