@@ -1,4 +1,5 @@
 import asyncio
+import random
 import sqlite3
 import threading
 import time
@@ -201,6 +202,46 @@ def test_the_writer_stores_what_waits_in_few_transactions(store):
     assert len(sizes) < 100
     with pytest.raises(StoreError, match="stopping"):
         asyncio.run(writer.append(bandit, [decision("x")]))
+
+
+def test_a_group_that_cannot_be_stored_does_not_fail_the_others(cluster, monkeypatch):
+    store = Store.open(cluster.new())
+    bandit, sizes, sessions = made(store).id, [], []
+    connect = store.database.connect
+    monkeypatch.setattr(store.database, "connect", lambda: sessions.append(connect()) or sessions[-1])
+    writer = LogWriter(store, observe=lambda size, seconds: sizes.append(size))
+    chance = random.Random(0)  # what repeats itself would be compressed
+    long = "".join(chr(chance.randrange(0x4E00, 0x9FA5)) for _ in range(2000))
+
+    async def load():
+        waiting = [asyncio.ensure_future(writer.append(bandit, [decision(id)])) for id in ("a", long, "b")]
+        await asyncio.sleep(0)
+        writer.start()
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    first, refused, last = asyncio.run(load())
+    writer.stop()
+    assert sizes == [3]
+    assert [first[0].repeated, last[0].repeated] == [False, False]
+    assert "could not be stored (ProgramLimitExceeded)" in str(refused)
+    assert len(sessions) == 1
+    store.close()
+
+
+def test_an_error_of_one_statement_is_not_that_of_a_lost_store(tmp_path):
+    psycopg = pytest.importorskip("psycopg")
+    server, file = open_database("postgresql://host/db"), open_database(f"sqlite:///{tmp_path}/s.db")
+    errors = psycopg.errors
+    for lost in (errors.AdminShutdown, errors.DiskFull, errors.LockNotAvailable, errors.DeadlockDetected):
+        assert server.is_lost(lost("said"))
+    assert server.is_lost(errors.ReadOnlySqlTransaction("a standby"))
+    assert server.is_lost(psycopg.OperationalError("the connection is closed"))
+    assert server.is_lost(ConnectionResetError())
+    assert not server.is_lost(errors.ProgramLimitExceeded("too long"))
+    assert not server.is_lost(errors.IndexCorrupted("one page"))
+    assert file.is_lost(sqlite3.OperationalError("disk I/O error"))
+    assert file.is_lost(sqlite3.DatabaseError("malformed"))
+    assert not file.is_lost(sqlite3.DataError("string or blob too big"))
 
 
 def test_an_older_treebandit_refuses_a_newer_store(url):

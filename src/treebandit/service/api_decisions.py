@@ -25,6 +25,7 @@ from treebandit.service.bodies import (
     RewardLine,
     RewardRequest,
     RewardsAnswer,
+    check_bytes,
 )
 from treebandit.service.deciding import Policy, answer
 from treebandit.service.entries import (
@@ -275,6 +276,7 @@ def _check_id(given: str) -> None:
         raise InputError(
             f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#', and not '.' or '..'"
         )
+    check_bytes("id", given)
 
 
 async def _policy(service: Runtime, request: Request) -> Policy:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from treebandit.errors import InputError
+
 #: No control characters; `#` separates an event from its slot in the log.
 StoredId = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f#]+$")]
 #: `.` and `..` cannot stand in a path: clients and proxies take them for folders.
@@ -21,6 +23,17 @@ ArmName = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00-\\
 Key = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
 SlotId = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
 Features = dict[str, Any]
+
+#: UTF-8 bytes of an id, of a slot's id and of a key: together they are in one row of an index, which PostgreSQL gives
+#: 2,704 bytes. Enough for 256 characters of every living script.
+_MOST_BYTES = 768
+
+
+def check_bytes(what: str, given: str | None) -> None:
+    """Refuse a name that is too long for the store's indexes; JSON Schema counts characters only."""
+    size = 0 if given is None else len(given.encode())
+    if size > _MOST_BYTES:
+        raise InputError(f"the {what} has {size:,} bytes in UTF-8; send at most {_MOST_BYTES}")
 
 
 class Arm(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,6 +50,9 @@ class Slot(msgspec.Struct, forbid_unknown_fields=True):
     features: Features = {}
     excluded: list[ArmName] = []
     baseline: ArmName | None = None
+
+    def __post_init__(self) -> None:
+        check_bytes("slot", self.id)
 
 
 class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -59,6 +75,9 @@ class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     id: DecisionId | None = None
     subject: Key | None = None
     deferred: bool = False
+
+    def __post_init__(self) -> None:
+        check_bytes("id", self.id)
 
 
 class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -134,6 +153,10 @@ class RewardRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     value: float | list[float]
     slot: SlotId | None = None
     key: Key | None = None
+
+    def __post_init__(self) -> None:
+        check_bytes("slot", self.slot)
+        check_bytes("key", self.key)
 
 
 class RewardAnswer(msgspec.Struct):

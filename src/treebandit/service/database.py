@@ -52,6 +52,9 @@ class Database(Protocol):
     #: Errors that mean: another replica has stored the same thing a moment before.
     collision: tuple[type[BaseException], ...]
 
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether an error of `unavailable` would meet any statement now, and not only the one that it came from."""
+
     def connect(self) -> Connection:
         """A new session."""
 

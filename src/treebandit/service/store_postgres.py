@@ -28,6 +28,11 @@ _SETTINGS = {
 }
 
 
+#: How states begin that would meet any statement: the connection, read-only servers, who may enter, conflicts with
+#: others (40, 55P03), no room, statements cut off and servers that stop (57), the system.
+_LOST = ("08", "25", "28", "40", "53", "55P03", "57", "58")
+
+
 class PostgresDatabase:
     """A database on a server."""
 
@@ -60,6 +65,11 @@ class PostgresDatabase:
                 "characters of the password as %XX"
             )
         self._url = url
+
+    def is_lost(self, error: BaseException) -> bool:
+        """By the server's state; errors without one are of the connection."""
+        state = error.sqlstate if isinstance(error, psycopg.Error) else None
+        return state is None or state.startswith(_LOST)
 
     def connect(self) -> Connection:
         """A session of its own."""

@@ -38,6 +38,10 @@ class SqliteDatabase:
             raise ParameterError(f"store {url!r}; give a file, such as sqlite:///treebandit.db")
         self.path = Path(path)
 
+    def is_lost(self, error: BaseException) -> bool:
+        """The driver has classes of their own for what is wrong with a statement or its values."""
+        return isinstance(error, sqlite3.OperationalError | OSError) or type(error) is sqlite3.DatabaseError
+
     def connect(self) -> Connection:
         """A session of its own."""
         return SqliteConnection(self.path)

@@ -160,6 +160,8 @@ class LogWriter:
         except database.collision:
             raise
         except database.unavailable as error:
+            if not database.is_lost(error):
+                raise  # one of the groups cannot be stored, and must not fail the others
             self._drop()
             said = str(error).strip().partition("\n")[0]
             raise StoreError(f"the store {self._store.url} cannot be written: {said}") from error
