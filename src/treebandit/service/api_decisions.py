@@ -14,6 +14,7 @@ from starlette.responses import Response
 from treebandit.errors import InputError
 from treebandit.service.bodies import (
     ID_PATTERN,
+    TEXT_PATTERN,
     ActivationAnswer,
     BatchAnswer,
     BatchItem,
@@ -56,6 +57,7 @@ from treebandit.service.runtime import Runtime
 OPERATIONS = Operations()
 _encode = msgspec.json.Encoder().encode
 _ID = re.compile(ID_PATTERN)
+_KEY = re.compile(TEXT_PATTERN)
 _LARGEST = 1e30
 _LINES_AT_ONCE = 500
 #: Decisions of a batch that are made before others have their turn.
@@ -264,7 +266,7 @@ def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
     if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
         raise InputError(f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}")
     key = given.key or IDS.new()
-    if len(key) > 256 or (key and not key.isprintable() and any(ord(letter) < 32 for letter in key)):
+    if len(key) > 256 or not _KEY.search(key):
         raise InputError("the key has control characters, or more than 256 characters")
     first = policy.config.aggregation == "first"
     body = _encode(RewardBody(given.value))
@@ -272,7 +274,7 @@ def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
 
 
 def _check_id(given: str) -> None:
-    if not _ID.fullmatch(given) or len(given) > 256:
+    if not _ID.search(given) or len(given) > 256:
         raise InputError(
             f"the id {given[:60]!r}; give 1 to 256 characters, none of them '#', and not '.' or '..'"
         )

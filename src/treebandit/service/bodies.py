@@ -9,19 +9,25 @@ from msgspec import UNSET, Meta, UnsetType
 
 from treebandit.errors import InputError
 
-#: No control characters; `#` separates an event from its slot in the log.
-StoredId = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f#]+$")]
-#: `.` and `..` cannot stand in a path: clients and proxies take them for folders.
-ID_PATTERN = "^(?!\\.{1,2}$)[^\\x00-\\x1f\\x7f#]+$"
+#: The end of a text in patterns of Python, where `$` is also before a newline at the end, and in those of JSON Schema.
+END = "$(?!\\n)"
+#: No control characters.
+TEXT_PATTERN = f"^[^\\x00-\\x1f\\x7f]+{END}"
+#: `#` separates an event from its slot in the log; `.` and `..` cannot stand in a path: clients and proxies take them
+#: for folders.
+ID_PATTERN = f"^(?!\\.{{1,2}}$)[^\\x00-\\x1f\\x7f#]+{END}"
 DecisionId = Annotated[
     str,
     Meta(
         min_length=1, max_length=256, pattern=ID_PATTERN, description="of a decision; no `#`, not `.` or `..`"
     ),
 ]
-ArmName = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00-\\x1f\\x7f]+$")]
-Key = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
-SlotId = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\\x00-\\x1f\\x7f]+$")]
+ArmName = Annotated[str, Meta(min_length=1, max_length=512, pattern=TEXT_PATTERN)]
+Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=TEXT_PATTERN)]
+SlotId = Annotated[str, Meta(min_length=1, max_length=256, pattern=TEXT_PATTERN)]
+#: What may be in a log; that of older versions may have a newline at the end.
+StoredId = Annotated[str, Meta(min_length=1, max_length=256, pattern=f"^[^\\x00-\\x1f\\x7f#]+\\n?{END}")]
+StoredKey = Annotated[str, Meta(min_length=1, max_length=256, pattern=f"^[^\\x00-\\x1f\\x7f]+\\n?{END}")]
 Features = dict[str, Any]
 
 #: UTF-8 bytes of an id, of a slot's id and of a key: together they are in one row of an index, which PostgreSQL gives
@@ -252,7 +258,7 @@ class ErasureRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which decisions to erase: by their ids, or all of a subject."""
 
     ids: list[StoredId] = []
-    subject: Key | None = None
+    subject: StoredKey | None = None
 
 
 class ErasureAnswer(msgspec.Struct):

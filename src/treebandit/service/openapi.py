@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from treebandit import __version__
-from treebandit.service.bodies import ID_PATTERN, ErrorAnswer
+from treebandit.service.bodies import END, ID_PATTERN, ErrorAnswer
 from treebandit.service.exchange import JSON, Operation
 
 _SAYS = {
@@ -30,8 +30,8 @@ _SAYS = {
 }
 _ALWAYS = (400, 401, 403, 408, 413, 429, 500, 503)
 _PARAMETERS: dict[str, dict[str, Any]] = {
-    "job": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[0-9a-f]+$"},
-    "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
+    "job": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": f"^[0-9a-f]+{END}"},
+    "name": {"type": "string", "pattern": f"^[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}{END}"},
     "id": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": ID_PATTERN},
 }
 
