@@ -3,11 +3,14 @@
 import json
 import random
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
 from service.served import Served
 
+from treebandit.service import api_decisions
 from treebandit.service.app import OPERATIONS
 from treebandit.service.deciding import hashed
 from treebandit.service.entries import NewDecision
@@ -79,3 +82,61 @@ def test_patterns_of_the_document_have_no_newline_at_their_end():
     for pattern in map(json.loads, patterns):
         assert re.search(pattern, "0a"), pattern
         assert not re.search(pattern, "0a\n") or "\\n?" in pattern, pattern
+
+
+def test_empty_objects_and_lists_are_features(served):
+    served.make("empty")
+    for empty in ({}, [], {"a": {}}):
+        many = {f"f{number}": empty for number in range(2001)}
+        for more in (
+            {"context": many},
+            {"context": {"x": list(many.values())}},
+            {"arms": [{"name": "a", "features": many}]},
+        ):
+            assert "2000 features" in served.decide(name="empty", status=400, **more)["error"]["message"]
+
+
+def test_arms_slots_and_features_are_limited_together(served):
+    served.make("product")
+    asked = {
+        "arms": [{"name": f"a{number}", "features": {"p": number}} for number in range(1000)],
+        "slots": [{"id": f"s{number}"} for number in range(100)],
+        "context": {f"f{number}": number for number in range(100)},
+    }
+    said = served.decide(name="product", status=400, **asked)["error"]["message"]
+    assert "10,100,000 features of all arms and slots; send fewer, at most 2,000,000" in said
+
+
+def test_large_decisions_and_batches_are_made_outside_of_the_event_loop(served, monkeypatch):
+    served.make("threads", agent={"class": "Uniform", "seed": 0})
+    policy = served.until(lambda: served.runtime._policies.get("threads"))
+    decide, threads = policy.decide, []
+
+    def watched(*given):
+        threads.append(threading.current_thread())
+        return decide(*given)
+
+    monkeypatch.setattr(policy, "decide", watched)
+    wide = {"context": {f"f{number}": number for number in range(200)}}
+    described = [{"name": f"a{number}", "features": {"p": number}} for number in range(10)]
+    served.decide(name="threads")
+    served.decide(name="threads", **wide)
+    assert threads == [served.thread] * 2
+    threads.clear()
+    served.decide(name="threads", arms=described, **wide)
+    served.decide(name="threads", arms=[f"a{number}" for number in range(400)])
+    served.call("POST", "/v1/bandits/threads/decisions:batch", {"decisions": [{"arms": ["a"]}] * 50})
+    assert len(threads) == 52
+    assert served.thread not in threads
+
+
+def test_nobody_else_waits_for_a_large_decision(served):
+    served.make("waits")
+    policy = served.until(lambda: served.runtime._policies.get("waits"))
+    with ThreadPoolExecutor(10) as threads:
+        with policy.lock:  # as while another decides
+            waiting = [threads.submit(served.decide, name="waits") for _ in range(10)]
+            served.until(lambda: api_decisions._THREADS._work_queue.qsize())
+            assert served.call("GET", "/health/live") == {"status": "ok"}
+            assert served.call("GET", "/v1/bandits/waits")["name"] == "waits"
+        assert len({each.result()["id"] for each in waiting}) == 10

@@ -55,7 +55,8 @@ class Policy:
     revision: int
     version: int
     agent: Any
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    #: Who decides with the agent holds it; the event loop only where it need not wait.
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def decide(self, request: DecisionRequest, random: Random) -> Sequence[NewEvent | NewDecision]:
         """The entries of one decision: one, or an event and one per slot. An InputError where it cannot be made."""

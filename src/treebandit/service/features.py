@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treebandit.errors import InputError
-from treebandit.service.bodies import Arm, DecisionRequest
+from treebandit.service.bodies import Arm, DecisionRequest, Features
 from treebandit.service.entries import DecisionBody
 
 if TYPE_CHECKING:
@@ -27,24 +27,41 @@ def candidate_rows(body: DecisionBody, chosen: Sequence[int] | None = None) -> t
     return rows, [body.arms[place] for place in places]
 
 
-def check_size(asked: DecisionRequest, limits: Limits) -> None:
-    """Refuse more arms or features than are allowed, before they cost anything."""
+def check_size(asked: DecisionRequest, limits: Limits) -> int:
+    """Refuse more arms or features than are allowed, before they cost anything; how many values an agent will read."""
     if len(asked.arms) > limits.candidates:
         raise InputError(f"{len(asked.arms)} arms; offer at most {limits.candidates}")
     if len(asked.slots or ()) > limits.slots:
         raise InputError(f"{len(asked.slots or ())} slots; ask for at most {limits.slots}")
-    own = [each.features for each in asked.arms if isinstance(each, Arm)]
-    slots = [each.features for each in asked.slots or ()]
-    for features in (asked.context, *own, *slots):
-        if features and _count(features, limits.features) > limits.features:
-            raise InputError(f"a row has more than {limits.features} features; send fewer")
+    context = _checked_count(asked.context, limits)
+    own = [_checked_count(each.features, limits) for each in asked.arms if isinstance(each, Arm)]
+    slots = [_checked_count(each.features, limits) for each in asked.slots or ()] or [0]
+    rows = len(asked.arms) if any(own) else 1
+    values = sum(rows * (context + slot) for slot in slots) + len(slots) * sum(own)
+    if values > (most := limits.candidates * limits.features):
+        raise InputError(
+            f"{values:,} features of all arms and slots; send fewer, at most {most:,} in one decision"
+        )
+    return values
+
+
+def _checked_count(features: Features, limits: Limits) -> int:
+    count = _count(features, limits.features) if features else 0
+    if count > limits.features:
+        raise InputError(
+            f"a row has more than {limits.features} features, with the objects and lists around them; send fewer"
+        )
+    return count
 
 
 def _count(value: Any, most: int) -> int:
-    """How many values there are in one another, as far as it matters; JSON has no other containers."""
+    """How many values there are in one another, as far as it matters; an empty object or list costs as a number does.
+
+    JSON has no other containers.
+    """
     total = 0
     for part in value.values() if type(value) is dict else value:
-        total += _count(part, most) if type(part) in (dict, list) else 1
+        total += 1 + (_count(part, most) if type(part) in (dict, list) else 0)
         if total > most:
             break
     return total
