@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from service.served import Served
 
-from treebandit.service import api_decisions
+from treebandit.service import api_decisions, bulk
 from treebandit.service.app import OPERATIONS
 from treebandit.service.deciding import hashed
 from treebandit.service.entries import NewDecision
@@ -140,3 +140,86 @@ def test_nobody_else_waits_for_a_large_decision(served):
             assert served.call("GET", "/health/live") == {"status": "ok"}
             assert served.call("GET", "/v1/bandits/waits")["name"] == "waits"
         assert len({each.result()["id"] for each in waiting}) == 10
+
+
+def test_bad_lines_leave_others_their_turn_and_only_some_are_told(served, monkeypatch):
+    served.make("lines")
+    loop, decoded, turns, seen = served.runtime._loop, api_decisions.decoded, [0], set()
+    going = True
+
+    def turn():
+        turns[0] += 1
+        if going:
+            loop.call_soon(turn)
+
+    def watched(*given):
+        seen.add(turns[0])
+        return decoded(*given)
+
+    monkeypatch.setattr(api_decisions, "decoded", watched)
+    loop.call_soon_threadsafe(turn)
+    content = b"\n".join([b"1,2"] * 20_000)
+    try:
+        reply = served.call("POST", "/v1/bandits/lines/rewards", content=content, status=400)
+    finally:
+        going = False
+    assert len(seen) >= 20_000 / 500
+    assert (reply["received"], reply["statuses"]) == (20_000, {})
+    assert list(reply["errors"]) == [str(number) for number in range(1, 101)]
+
+
+def test_lines_are_limited_in_length_and_number(served):
+    served.make("long")
+    served.decide("d", name="long")
+    lines = [b'{"id": "d", "value": [' + b"1," * (1 << 19) + b"1]}", b"", b'{"id": "d", "value": 1}']
+    reply = served.call("POST", "/v1/bandits/long/rewards", content=b"\n".join(lines))
+    assert (reply["received"], reply["statuses"]) == (2, {"counted": 1})
+    assert reply["errors"] == {"1": "the line is longer than 1,048,576 bytes"}
+    refused = served.call("POST", "/v1/bandits/long/rewards", content=b"\n" * 1_000_001, status=413)
+    assert "1,000,001 lines; send at most 1,000,000 at once" in refused["error"]["message"]
+
+
+def test_all_lines_are_read_in_parts():
+    data = b"\n".join(b"" if number % 7 == 0 else b"%d" % number for number in range(1, 2000))
+    parts = list(bulk.lines_of(data))
+    assert [int(each.data) for part in parts for each in part] == [n for n in range(1, 2000) if n % 7]
+    assert all(each.number == int(each.data) for part in parts for each in part)
+    assert max(map(len, parts)) <= 500
+    assert [len(part) for part in bulk.lines_of(b"x" * (1 << 18) + b"\ny\n")] == [1, 1]
+    assert [list(part) for part in bulk.lines_of(b"")] == [[]]
+
+
+def test_a_batch_that_is_too_long_is_refused_before_it_is_read(served, monkeypatch):
+    served.make("batch")
+    threads = []
+    monkeypatch.setattr(
+        api_decisions,
+        "decisions_of",
+        lambda *given, **more: (
+            threads.append(threading.current_thread()) or bulk.decisions_of(*given, **more)
+        ),
+    )
+    path, one = "/v1/bandits/batch/decisions:batch", b'{"arms":["a"]}'
+    for rest, what in ((one, "more than 1000 decisions"), (b"nonsense", "malformed")):
+        content = b'{"decisions":[' + b",".join([one] * 1000 + [rest] + [b"nonsense"]) + b"]}"
+        assert what in served.call("POST", path, content=content, status=400)["error"]["message"]
+    assert served.thread not in threads
+    place = served.store.bandit("batch").place
+    long = {"arms": ["a"], "context": {"x": "y" * (1 << 20)}}
+    assert (
+        "decisions[1]"
+        in served.call("POST", path, {"decisions": [{"arms": ["a"]}, long]}, 413)["error"]["message"]
+    )
+    for wrong, what in (
+        ({"arms": [1]}, "`$.decisions[1].arms[0]`"),
+        ({}, "arms"),
+        ({"arms": ["a"], "more": 1}, "`$.decisions[1]`"),
+        ({"arms": ["a"], "id": "#"}, "`$.decisions[1].id`"),
+        (3, "`$.decisions[1]`"),
+    ):
+        refused = served.call("POST", path, {"decisions": [{"arms": ["a"]}, wrong]}, 400)
+        assert what in refused["error"]["message"]
+    for empty in ({"decisions": []}, {}, [], {"decisions": [{"arms": ["a"]}], "more": 1}):
+        served.call("POST", path, empty, 400)
+    assert served.store.bandit("batch").place == place
+    assert len(served.call("POST", path, {"decisions": [{"arms": ["a"]}] * 1000})["decisions"]) == 1000

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,6 +32,7 @@ from treebandit.service.bodies import (
     RewardsAnswer,
     check_bytes,
 )
+from treebandit.service.bulk import decisions_of, lines_of
 from treebandit.service.deciding import Policy, answer
 from treebandit.service.entries import (
     New,
@@ -64,7 +66,8 @@ _encode = msgspec.json.Encoder().encode
 _ID = re.compile(ID_PATTERN)
 _KEY = re.compile(TEXT_PATTERN)
 _LARGEST = 1e30
-_LINES_AT_ONCE = 500
+#: Lines whose errors are told.
+_MOST_ERRORS = 100
 #: Decisions of a batch that are made before others have their turn.
 _DECISIONS_AT_ONCE = 20
 #: Arms and features, of all slots together, from which on a decision is made on a thread of its own. A feature takes an
@@ -190,16 +193,15 @@ async def decide_many(request: Request) -> Response:
     """Make many decisions; those that cannot be made do not hinder the others."""
     service = runtime(request)
     policy = await _policy(service, request)
-    asked = await body(request, BatchRequest, limit=service.limits.bulk)
-    if len(asked.decisions) > service.limits.batch:
-        raise Refused(
-            400, "TooMany", f"{len(asked.decisions)} decisions; send at most {service.limits.batch} at once"
-        )
+    limits = service.limits
+    data = await read(request, limits.bulk)
+    asked = await _on_thread(partial(decisions_of, data, most=limits.batch, longest=limits.body))
 
-    def entries_of(each: DecisionRequest) -> Sequence[NewEvent | NewDecision] | BatchItem:
+    def entries_of(each: bytes) -> Sequence[NewEvent | NewDecision] | BatchItem:
         try:
-            check_size(each, service.limits)
-            return policy.decide(each, service.random)
+            decision = decoded(each, DecisionRequest)
+            check_size(decision, limits)
+            return policy.decide(decision, service.random)
         except Exception as error:
             return _refused_item(error)
 
@@ -212,8 +214,8 @@ async def decide_many(request: Request) -> Response:
             return _refused_item(error)
 
     items: list[BatchItem] = []
-    for start in range(0, len(asked.decisions), _DECISIONS_AT_ONCE):
-        part = asked.decisions[start : start + _DECISIONS_AT_ONCE]
+    for start in range(0, len(asked), _DECISIONS_AT_ONCE):
+        part = asked[start : start + _DECISIONS_AT_ONCE]
         made: list[Sequence[NewEvent | NewDecision] | BatchItem]
         made = await _on_thread(list, map(entries_of, part))
         items += await asyncio.gather(*map(item, made))
@@ -244,29 +246,41 @@ async def reward_many(request: Request) -> Response:
     data = await read(request, service.limits.bulk)
     statuses: Counter[str] = Counter()
     errors: dict[str, str] = {}
-    lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
-    for start in range(0, len(lines), _LINES_AT_ONCE):
+    received = 0
+    for part in lines_of(data):
+        received += len(part)
+        wrong: dict[int, str] = {}
         entries: dict[int, New] = {}
-        for number, line in lines[start : start + _LINES_AT_ONCE]:
+        for number, line in part:
             try:
+                if len(line) > service.limits.body:
+                    raise InputError(f"the line is longer than {service.limits.body:,} bytes")
                 entries[number] = _new_reward(policy, decoded(line, RewardLine))
             except (InputError, Refused) as refused:
-                errors[str(number)] = str(refused)
-        while entries:  # again without those that are refused
-            stored = await _stored(service, policy, list(entries.values()), alone=False)
-            wrong = {
-                n: each.says for n, each in zip(entries, stored, strict=True) if each.status == "refused"
-            }
-            errors |= {str(number): says for number, says in wrong.items()}
-            if not wrong:
-                statuses.update(each.status for each in stored)
-            entries = {number: entries[number] for number in entries if wrong and number not in wrong}
+                wrong[number] = str(refused)
+        statuses.update(await _statuses(service, policy, entries, wrong))
+        for number in sorted(wrong)[: _MOST_ERRORS - len(errors)]:
+            errors[str(number)] = wrong[number]
+        await asyncio.sleep(0)  # others have their turn, also where nothing is stored
     for status, count in statuses.items():
         service.metrics.rewarded(policy.name, status, count)
     service.wake()
-    shown = dict(list(errors.items())[:100])
-    reply = RewardsAnswer(len(lines), dict(statuses), shown)
+    reply = RewardsAnswer(received, dict(statuses), errors)
     return json_answer(reply, 400 if errors and not statuses else 200)
+
+
+async def _statuses(
+    service: Runtime, policy: Policy, entries: dict[int, New], wrong: dict[int, str]
+) -> list[str]:
+    """What became of the rewards of some lines; those that are refused become wrong ones."""
+    while entries:  # again without those that are refused
+        stored = await _stored(service, policy, list(entries.values()), alone=False)
+        refused = {n: each.says for n, each in zip(entries, stored, strict=True) if each.status == "refused"}
+        if not refused:
+            return [each.status for each in stored]
+        wrong |= refused
+        entries = {number: entry for number, entry in entries.items() if number not in refused}
+    return []
 
 
 @OPERATIONS.add(
