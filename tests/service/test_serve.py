@@ -1,7 +1,17 @@
 import asyncio
 import socket
 
-from treebandit.service.serve import listening_socket
+import pytest
+import uvicorn
+from service.served import Served
+
+from treebandit.service.serve import PatientProtocol, listening_socket
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with Served(f"sqlite:///{tmp_path_factory.mktemp('serve')}/s.db", learner="none") as made:
+        yield made
 
 
 def test_answers_are_sent_at_once():
@@ -23,3 +33,110 @@ def test_answers_are_sent_at_once():
         return asked
 
     assert asyncio.run(option()) != 0
+
+
+HEAD = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+def test_a_large_head_within_limits_is_read(served):
+    lines = b"".join(b"x%d: %s\r\n" % (number, b"a" * 700) for number in range(80))
+    with socket.create_connection(served.socket.getsockname(), 60) as made:
+        made.sendall(HEAD + lines + b"\r\n")
+        assert made.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+class Wire:
+    """A protocol without a network, whose timers are kept and never run."""
+
+    def __init__(self, app):
+        self.timers, self.written, self.closed = {}, b"", False
+        config = uvicorn.Config(app, http=PatientProtocol, lifespan="off", log_config=None)
+        self.loop = asyncio.get_running_loop()
+        self.protocol = PatientProtocol(config, uvicorn.server.ServerState(), {}, self)
+        self.protocol.connection_made(self)
+
+    def call_later(self, seconds, work):
+        handle = self.loop.call_later(1e6, work)
+        self.timers[handle] = work.__name__
+        return handle
+
+    @property
+    def running(self):
+        return [name for handle, name in self.timers.items() if not handle.cancelled()]
+
+    def create_task(self, work):
+        return self.loop.create_task(work)
+
+    def write(self, data):
+        self.written += data
+
+    def close(self):
+        self.closed = True
+
+    def is_closing(self):
+        return self.closed
+
+    def get_extra_info(self, name):
+        return None
+
+    def pause_reading(self):
+        pass
+
+    resume_reading = pause_reading
+
+
+async def said_hello(scope, receive, send):
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"hi"})
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        HEAD + b"".join(b"x%d: a\r\n" % number for number in range(100)),
+        HEAD + b"x: " + b"a" * (64 << 10) + b"\r\n",
+        b"GET /" + b"a" * (65 << 10),
+        HEAD + b"".join(b"x%d: %s\r\n" % (number, b"a" * 1000) for number in range(66)),
+    ],
+)
+def test_a_head_that_is_too_large_is_refused(head):
+    async def written():
+        wire = Wire(said_hello)
+        wire.protocol.data_received(head + b"\r\n")
+        return wire.closed, wire.written
+
+    closed, found = asyncio.run(written())
+    assert closed
+    assert found.startswith(b"HTTP/1.1 431 ")
+    assert b'"code":"TooLarge"' in found
+
+
+def test_no_head_and_no_trailers_fill_the_memory():
+    async def fed(*parts):
+        wire = Wire(said_hello)
+        for number, part in enumerate(parts):
+            wire.protocol.data_received(part)
+            if wire.closed:
+                return number
+        return None
+
+    chunked = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    lines = [b"".join(b"y%d: a\r\n" % number for number in range(50))] * 100
+    value = [b"a" * 1000] * 1000
+    body = [b"3e8\r\n" + b"a" * 1000 + b"\r\n"] * 1000
+    for parts in (
+        [HEAD, *lines],
+        [HEAD + b"x: ", *value],
+        [HEAD, *value],
+        [b"GET /", *value],
+        [b"\r\n" * 500] * 1000,
+        [chunked, *body[:200], b"0\r\n", *lines],
+        [chunked, b"0\r\nx: ", *value],
+        [chunked, b"3;x=", *value],
+    ):
+        stopped = asyncio.run(fed(*parts))
+        assert stopped is not None, parts[:2]
+        assert sum(map(len, parts[:stopped])) < (300 << 10)
+    assert asyncio.run(fed(chunked, *body, b"0\r\nx: y\r\n\r\n")) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from typing import Any
@@ -14,6 +15,9 @@ from treebandit.service import logs
 from treebandit.service.access import is_loopback
 from treebandit.service.app import make_app
 from treebandit.service.demo import in_background
+from treebandit.service.exchange import error_answer
+from treebandit.service.ids import IDS
+from treebandit.service.refusals import Refused
 from treebandit.service.runtime import LearnerPlace, Limits, Runtime
 from treebandit.service.store import Store
 
@@ -21,35 +25,117 @@ _log = logging.getLogger("treebandit.service")
 
 #: Seconds in which the head of a request has to be there.
 _HEAD_SECONDS = 10.0
+#: Bytes and lines of a head; trailers behind a body count too.
+_HEAD_BYTES, _HEAD_LINES = 64 << 10, 100
+_TOO_LARGE = f"the head of the request is too large; send at most {_HEAD_BYTES} bytes, {_HEAD_LINES} headers"
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which gives up clients that send the head of a request too slowly, or nothing at all."""
+    """uvicorn's protocol, which gives up clients whose heads of requests come too slowly, or are too large."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        #: Runs while a head is awaited.
+        self._head_timer: asyncio.TimerHandle | None = None
+        #: Of the request that is being read: bytes and lines of its head; and bytes since the parser told anything.
+        self._head_bytes = self._head_lines = self._untold = 0
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a head."""
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; what the parser keeps to itself is a header that has not ended."""
+        self._untold += len(data)
+        super().data_received(data)
+        if self._untold > _HEAD_BYTES and not self.transport.is_closing():
+            self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request is there."""
+        self._head_bytes = self._head_lines = self._untold = 0
+        self._wait_for_head()
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the path."""
+        self._count_head(len(url), 0)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the head, or a trailer."""
+        self._count_head(len(name) + len(value), 1)
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head is there."""
-        self._head_timer.cancel()
+        self._untold = 0
+        self._cancel_head_timer()
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next one; idle connections have a time limit of uvicorn's own."""
         super().on_response_complete()
-        self._head_timer.cancel()
         if not self.transport.is_closing():
-            self._head_timer = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+            self._wait_for_head()
+
+    def on_chunk_header(self) -> None:
+        """A part of the body begins."""
+        self._untold = 0
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._untold = 0
+        super().on_body(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing to wait for."""
-        self._head_timer.cancel()
+        self._cancel_head_timer()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """What the parser could not take; also a head that was too large for us."""
+        if self._is_too_large():
+            self._refuse_head()
+        else:
+            super().send_400_response(msg)
+
+    def _count_head(self, size: int, lines: int) -> None:
+        self._untold = 0
+        self._head_bytes += size
+        self._head_lines += lines
+        if self._is_too_large():
+            raise Refused(
+                431, "TooLarge", _TOO_LARGE
+            )  # ends the parser, and uvicorn sends what follows on errors
+
+    def _is_too_large(self) -> bool:
+        return self._head_bytes > _HEAD_BYTES or self._head_lines > _HEAD_LINES
+
+    def _refuse_head(self) -> None:
+        """Close; with an answer, where it is about a head and no other answer is on its way."""
+        if self._head_timer is not None and (self.cycle is None or self.cycle.response_complete):
+            answer = error_answer(Refused(431, "TooLarge", _TOO_LARGE, {"Connection": "close"}), IDS.new())
+            headers = [name + b": " + value for name, value in answer.raw_headers]
+            status = b"HTTP/1.1 431 Request Header Fields Too Large"
+            self.transport.write(b"\r\n".join([status, *headers, b"", bytes(answer.body)]))
+        self.transport.close()
+
+    def _wait_for_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+
+    def _cancel_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
     def _give_up(self) -> None:
-        if not self.transport.is_closing():
+        self._head_timer = None
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._wait_for_head()  # of a request that came before the answer to the one before it
+        elif not self.transport.is_closing():
             self.transport.close()
 
 
@@ -81,7 +167,6 @@ def make_server(
         proxy_headers=False,  # nothing asks where a request came from
         timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
-        h11_max_incomplete_event_size=64 << 10,
     )
     return uvicorn.Server(config)
 
