@@ -140,3 +140,46 @@ def test_no_head_and_no_trailers_fill_the_memory():
         assert stopped is not None, parts[:2]
         assert sum(map(len, parts[:stopped])) < (300 << 10)
     assert asyncio.run(fed(chunked, *body, b"0\r\nx: y\r\n\r\n")) is None
+
+
+def test_the_time_for_a_head_begins_with_its_first_byte():
+    async def watched():
+        wire = Wire(said_hello)
+        seen = [wire.running]
+        for part in (HEAD, b"\r\n"):
+            wire.protocol.data_received(part)
+            seen.append(wire.running)
+        while not wire.written.endswith(b"hi"):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        seen.append(wire.running)
+        wire.protocol.data_received(b"\r\n")
+        seen.append(wire.running)
+        wire.protocol.data_received(HEAD + b"\r\nG")
+        seen.append(wire.running)
+        return seen
+
+    head, idle = ["_give_up"], ["timeout_keep_alive_handler"]
+    assert asyncio.run(watched()) == [head, head, [], idle, head, head]
+
+
+def test_an_answer_on_its_way_is_not_cut_off_by_the_next_head():
+    async def watched():
+        go = asyncio.Event()
+
+        async def slow(scope, receive, send):
+            await go.wait()
+            await said_hello(scope, receive, send)
+
+        wire = Wire(slow)
+        wire.protocol.data_received(HEAD + b"\r\nG")
+        await asyncio.sleep(0)
+        wire.protocol._give_up()
+        assert not wire.closed
+        go.set()
+        while not wire.written.endswith(b"hi"):
+            await asyncio.sleep(0)
+        wire.protocol._give_up()
+        return wire.closed
+
+    assert asyncio.run(watched())

@@ -37,6 +37,8 @@ class PatientProtocol(HttpToolsProtocol):
         super().__init__(*given, **more)
         #: Runs while a head is awaited.
         self._head_timer: asyncio.TimerHandle | None = None
+        #: Whether a request has begun and not ended.
+        self._in_request = False
         #: Of the request that is being read: bytes and lines of its head; and bytes since the parser told anything.
         self._head_bytes = self._head_lines = self._untold = 0
 
@@ -48,6 +50,8 @@ class PatientProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on; what the parser keeps to itself is a header that has not ended."""
         self._untold += len(data)
+        if not self._in_request:  # until then, an idle connection has a time limit of uvicorn's own
+            self._wait_for_head()
         super().data_received(data)
         if self._untold > _HEAD_BYTES and not self.transport.is_closing():
             self._refuse_head()
@@ -55,6 +59,7 @@ class PatientProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request is there."""
         self._head_bytes = self._head_lines = self._untold = 0
+        self._in_request = True
         self._wait_for_head()
         super().on_message_begin()
 
@@ -74,12 +79,6 @@ class PatientProtocol(HttpToolsProtocol):
         self._cancel_head_timer()
         super().on_headers_complete()
 
-    def on_response_complete(self) -> None:
-        """Begin to wait for the next one; idle connections have a time limit of uvicorn's own."""
-        super().on_response_complete()
-        if not self.transport.is_closing():
-            self._wait_for_head()
-
     def on_chunk_header(self) -> None:
         """A part of the body begins."""
         self._untold = 0
@@ -88,6 +87,11 @@ class PatientProtocol(HttpToolsProtocol):
         """A part of the body."""
         self._untold = 0
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is there."""
+        self._in_request = False
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing to wait for."""
