@@ -2,14 +2,16 @@ import asyncio
 import json
 import logging
 import socket
+import threading
 import time
+from contextlib import ExitStack
 
 import httpx
 import pytest
 from service.served import Served
 
 from treebandit.errors import ParameterError
-from treebandit.service import serve
+from treebandit.service import app, serve
 from treebandit.service.access import is_loopback
 from treebandit.service.keys import KeyRing
 from treebandit.service.logs import JsonFormatter
@@ -211,3 +213,42 @@ def test_logs_are_json_without_secrets():
     )
     line = json.loads(JsonFormatter().format(record))
     assert (line["message"], line["bandit"], line["level"]) == ("hello you", "shop", "info")
+
+
+def test_requests_that_are_refused_take_no_place_from_others(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/s.db"
+    store = Store.open(url)
+    secret = KeyRing(store).add("ops", ["admin"])
+    store.close()
+    discard, inside, go = app._Edge._discard_body, [], threading.Event()
+
+    async def held(*given):
+        inside.append(given)
+        await asyncio.to_thread(go.wait)
+        await discard(*given)
+
+    monkeypatch.setattr(app._Edge, "_discard_body", held)
+    monkeypatch.setattr(app, "_DISCARD_SECONDS", 0.0)
+    head = b"POST /v1/bandits/shop/decisions HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+    with Served(url, limits=Limits(concurrency=2), learner="none") as served, ExitStack() as opened:
+        opened.callback(go.set)
+        served.http.headers["Authorization"] = f"Bearer {secret}"
+        made = [
+            opened.enter_context(socket.create_connection(served.socket.getsockname(), 60)) for _ in range(3)
+        ]
+        for each in made:
+            each.sendall(head)
+        served.until(lambda: len(inside) == 3)
+        assert served.runtime.under_way == 0
+        served.make("shop")
+        served.decide()
+        go.set()
+        for each in made:
+            found = b"".join(iter(lambda each=each: each.recv(1 << 16), b""))  # until it is closed
+            assert b" 401 " in found
+            assert b"connection: close" in found
+        served.until(lambda: served.runtime.under_way == 0)
+        served.runtime.under_way = 2
+        assert served.call("GET", "/health/live")["status"] == "ok"
+        assert served.call("GET", "/v1/bandits", status=503)["error"]["code"] == "Overloaded"
+        served.runtime.under_way = 0

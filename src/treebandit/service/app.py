@@ -40,6 +40,8 @@ _log = logging.getLogger("treebandit.http")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 #: Bytes of a body that nobody wants, read so that the caller sees the answer.
 _MOST_DISCARDED = 1 << 26
+#: Seconds for that where the caller has shown no key.
+_DISCARD_SECONDS = 1.0
 
 OPERATIONS: Sequence[Operation] = (
     *api_decisions.OPERATIONS,  # first, as routes are tried in this order
@@ -142,7 +144,7 @@ class _Edge:
         number = given if given and _REQUEST_ID.fullmatch(given) else IDS.new()
         token = request_id.set(number)
         scope["app"], scope["runtime"] = self._inner, self.runtime
-        seen: dict[str, Any] = {"status": 0, "whole": b"expect" in headers}
+        seen: dict[str, Any] = {"status": 0, "whole": b"expect" in headers, "counted": True}
 
         async def receiving() -> Message:
             message = await receive()
@@ -151,19 +153,24 @@ class _Edge:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
+                given_up = False
                 if message["status"] != 408 and not seen["whole"]:
-                    await self._discard_body(receiving, seen)
+                    self._leave(seen)  # it asks for nothing any more
+                    await self._discard_body(receiving, seen, scope)
+                    given_up = not seen["whole"]
                 seen["status"] = message["status"]
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", number.encode()),
                     (b"x-content-type-options", b"nosniff"),
+                    *([(b"connection", b"close")] if given_up else ()),
                 ]
             await send(message)
 
         self.runtime.under_way += 1
         try:
-            if self.runtime.under_way > self.runtime.limits.concurrency:
+            full = self.runtime.under_way > self.runtime.limits.concurrency
+            if full and not scope["path"].startswith("/health/"):
                 raise Refused(503, "Overloaded", "too many requests at the same time", {"Retry-After": "1"})
             await self._inner.router(scope, receiving, sending)
         except Exception as error:
@@ -171,15 +178,21 @@ class _Edge:
             if not seen["status"]:  # else the answer is on its way already
                 await error_answer(refused, number)(scope, receiving, sending)
         finally:
-            self.runtime.under_way -= 1
+            self._leave(seen)
             self._count(scope, seen["status"], time.perf_counter() - started)
             request_id.reset(token)
 
-    async def _discard_body(self, receive: Receive, seen: dict[str, Any]) -> None:
+    def _leave(self, seen: dict[str, Any]) -> None:
+        """Give up the request's place among those under way, once."""
+        self.runtime.under_way -= seen["counted"]
+        seen["counted"] = False
+
+    async def _discard_body(self, receive: Receive, seen: dict[str, Any], scope: Scope) -> None:
         """Read what is left of the body: a connection closed on unread bytes loses the answer on its way back."""
         size = 0
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.runtime.limits.seconds):
+            seconds = self.runtime.limits.seconds
+            async with asyncio.timeout(seconds if "key" in scope else min(seconds, _DISCARD_SECONDS)):
                 while not seen["whole"] and size < _MOST_DISCARDED:
                     size += len((await receive()).get("body", b""))
 
