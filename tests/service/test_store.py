@@ -244,6 +244,31 @@ def test_an_error_of_one_statement_is_not_that_of_a_lost_store(tmp_path):
     assert not file.is_lost(sqlite3.DataError("string or blob too big"))
 
 
+def test_the_url_of_a_server_comes_before_our_settings(cluster, monkeypatch):
+    url = cluster.new()
+    shown = "SELECT current_setting(name) FROM unnest(?::text[]) AS name"
+    names = ["search_path", "lock_timeout", "statement_timeout", "work_mem", "application_name"]
+
+    def settings(more):
+        store = Store.open(url + more)
+        found = [row[0] for row in store.rows(shown, (names,))]
+        schemas = store.rows("SELECT schemaname FROM pg_tables WHERE tablename = 'entries' ORDER BY 1")
+        store.close()
+        return found, [row[0] for row in schemas]
+
+    connection = open_database(url).connect()
+    connection.rows("CREATE SCHEMA tb")
+    connection.close()
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=5MB -c statement_timeout=7s")
+    found, schemas = settings("?options=-csearch_path%3Dtb%20-clock_timeout%3D2s&application_name=mine")
+    assert schemas == ["tb"]
+    assert found == ["tb", "2s", "7s", "5MB", "mine"]
+    monkeypatch.delenv("PGOPTIONS")
+    found, schemas = settings("")
+    assert schemas == ["public", "tb"]
+    assert found == ['"$user", public', "4s", "30s", "4MB", "treebandit"]
+
+
 def test_an_older_treebandit_refuses_a_newer_store(url):
     store = Store.open(url)
     store.write(lambda connection: connection.rows("UPDATE meta SET value = 99 WHERE name = 'version'"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,22 +11,24 @@ from treebandit.service.database import Connection, LearnerSession, Row
 
 try:
     import psycopg
-    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError as error:
     raise MissingExtraError("psycopg", "service") from error
 
 #: Distinguishes our advisory locks from those of others in the same database.
 _LOCKS = 0x7EEB
-#: A connection that hears nothing for so long is given up, so that a replica which is cut off says so.
-_SETTINGS = {
+#: Where the URL says nothing else. A connection that hears nothing for so long is given up, so that a replica which is
+#: cut off says so.
+_SETTINGS: dict[str, Any] = {
     "connect_timeout": 3,
     "tcp_user_timeout": 4000,
     "keepalives_idle": 3,
     "keepalives_interval": 1,
     "keepalives_count": 3,
-    "application_name": "treebandit",
-    "options": "-c lock_timeout=4000 -c statement_timeout=30000 -c synchronous_commit=on -c timezone=UTC",
+    "fallback_application_name": "treebandit",
 }
+#: Of the session; the server takes the last of two that are the same.
+_OPTIONS = "-c lock_timeout=4000 -c statement_timeout=30000 -c synchronous_commit=on -c timezone=UTC"
 
 
 #: How states begin that would meet any statement: the connection, read-only servers, who may enter, conflicts with
@@ -54,8 +57,10 @@ class PostgresDatabase:
     collision: tuple[type[BaseException], ...] = (psycopg.errors.UniqueViolation,)
 
     def __init__(self, url: str) -> None:
+        given: dict[str, Any] = {}
         try:
-            ports = str(conninfo_to_dict(url).get("port") or "")
+            given = conninfo_to_dict(url)
+            ports = str(given.get("port") or "")
         except psycopg.Error:
             ports = "none"
         if ports.strip("0123456789,"):
@@ -64,7 +69,7 @@ class PostgresDatabase:
                 "the store's URL cannot be read; write postgresql://user:password@host:port/name, and special "
                 "characters of the password as %XX"
             )
-        self._url = url
+        self._given = given
 
     def is_lost(self, error: BaseException) -> bool:
         """By the server's state; errors without one are of the connection."""
@@ -73,7 +78,9 @@ class PostgresDatabase:
 
     def connect(self) -> Connection:
         """A session of its own."""
-        return PostgresConnection(psycopg.connect(self._url, autocommit=True, **_SETTINGS))  # type: ignore[arg-type]
+        return PostgresConnection(
+            psycopg.connect(make_conninfo("", **_settings(self._given)), autocommit=True)
+        )
 
     def learner_session(self) -> LearnerSession:
         """Advisory locks of a session: the server frees them when the session ends, however it ends."""
@@ -145,6 +152,15 @@ class PostgresConnection:
     def close(self) -> None:
         """End the session."""
         self._connection.close()
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    """What the URL and the environment say, ours where they say nothing; options of the session are joined."""
+    ours = dict(_SETTINGS)
+    if os.environ.get("PGCONNECT_TIMEOUT"):
+        del ours["connect_timeout"]
+    options = (_OPTIONS, os.environ.get("PGOPTIONS"), given.get("options"))
+    return {**ours, **given, "options": " ".join(each for each in options if each)}
 
 
 def _marked(sql: str) -> str:
