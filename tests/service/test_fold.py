@@ -182,6 +182,50 @@ def test_erased_rows_are_in_no_later_model(store, tmp_path):
     session.close()
 
 
+@pytest.mark.parametrize("during", ["stopped", "starting"])
+def test_an_erasure_that_no_learner_has_seen_deletes_the_old_models_too(sqlite, monkeypatch, during):
+    shop = Shop(sqlite)
+    session = sqlite.database.learner_session()
+    play(shop, 40)
+    learner = BanditLearner(sqlite, session, shop.now)
+    learner.publish()
+    learner.checkpoint()
+    row = shop.now
+    made = Fold.at
+
+    def erase():
+        monkeypatch.setattr(Fold, "at", made)
+        assert erasure.erase(sqlite, shop.row.id, subject="s1") == 10
+
+    if during == "stopped":
+        erase()
+        row = shop.now
+    else:
+        monkeypatch.setattr(Fold, "at", lambda *given: erase() or made(*given))
+    learner = BanditLearner(sqlite, session, row)
+    while learner.step(shop.now):
+        pass
+    erased = sqlite.last_entry(shop.row.id, ["erasure"], 1 << 62).place
+    kept = sqlite.rows("SELECT kind, place FROM models WHERE bandit = ?", (shop.row.id,))
+    assert {kind for kind, _ in kept} == {"snapshot", "checkpoint"}
+    assert min(place for _, place in kept) >= erased
+    session.close()
+
+
+def test_a_roll_back_keeps_the_versions_before_it(sqlite):
+    shop = Shop(sqlite)
+    session = sqlite.database.learner_session()
+    play(shop, 20)
+    learner = BanditLearner(sqlite, session, shop.now)
+    learner.publish()
+    models.roll_back(sqlite, shop.row.id, 1)
+    while learner.step(shop.now):
+        pass
+    assert shop.now.version == 2
+    assert models.model(sqlite, shop.row.id, "snapshot", 1) is not None
+    session.close()
+
+
 @pytest.fixture
 def replays(monkeypatch):
     """Counts how often a state is made from the log."""

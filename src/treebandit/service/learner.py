@@ -38,7 +38,8 @@ class BanditLearner:
         self._rebuilds = 0
         self._rebuild_seconds = self._told_rebuild_seconds = self._total_rebuild_seconds()
         self._next_publish = self._next_checkpoint = self._next_purge = 0.0
-        self._erased = self._last_erasure()
+        #: The last entry that makes the agent anew, as far as looked; and the last one that was published at once.
+        self._renewal, self._renewed = self._last_renewal(), 0
 
     def step(self, row: BanditRow) -> bool:
         """Read on a little, and do what is due; whether there may be more to do at once."""
@@ -47,15 +48,16 @@ class BanditLearner:
         more = self.fold.advance() > 0
         self._watch_rebuilds()
         now = time.monotonic()
-        erased = self._last_erasure() if more else self._erased
-        anew = erased > self._erased and self.fold.place >= erased
+        self._renewal = self._last_renewal() if more else self._renewal
+        # Also at the start: an erasure may have come while nobody learned for this bandit.
+        anew = self._renewed < self._renewal <= self.fold.place
         if self.fold.changed > self.published and (now >= self._next_publish or anew):
             self.publish()
         if self.fold.changed > self.saved and (now >= self._next_checkpoint or anew):
             self.checkpoint()
         if anew:
-            models.forget_before(self._store, self._session.connection, self._bandit, erased)
-            self._erased = erased
+            self._forget_erased()
+            self._renewed = self._renewal
         return more
 
     def publish(self) -> None:
@@ -99,9 +101,15 @@ class BanditLearner:
     def _total_rebuild_seconds(self) -> float:
         return float(getattr(self.fold.agent, "rebuild_seconds", 0.0))
 
-    def _last_erasure(self) -> int:
+    def _last_renewal(self) -> int:
         found = self._store.last_entry(self._bandit, ["erasure", "upload", "rollback"], 1 << 62)
         return 0 if found is None else found.place
+
+    def _forget_erased(self) -> None:
+        """Delete the models from before the last erasure: there are newer ones now."""
+        erased = self._store.last_entry(self._bandit, ["erasure"], self.fold.place)
+        if erased is not None:
+            models.forget_before(self._store, self._session.connection, self._bandit, erased.place)
 
     def _purge(self, row: BanditRow) -> None:
         if time.monotonic() >= self._next_purge:
