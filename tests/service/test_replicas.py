@@ -16,6 +16,7 @@ from service.served import Served
 
 from treebandit.errors import StoreError
 from treebandit.service import models
+from treebandit.service.entries import decision_body
 from treebandit.service.keys import KeyRing
 from treebandit.service.models import Published
 from treebandit.service.store import Store
@@ -79,6 +80,10 @@ def test_a_replica_that_cannot_read_the_newest_model_stays_ready_and_says_so(tmp
         warnings = served.until(lambda: served.call("GET", "/health/ready").get("warnings"))
         assert "model of shop" in warnings
         assert served.decide()["version"] == 0
+        served.call("PATCH", "/v1/bandits/shop", {"mode": "log-only", "aggregation": "sum"})
+        assert served.decide("after", baseline="c")["arm"] == "c"
+        logged = decision_body(served.store.about(row.id, ["after"])["after"][0].body)
+        assert (logged.mode, logged.aggregation) == ("log-only", "sum")
 
 
 def test_replicas_draw_numbers_of_their_own(tmp_path):

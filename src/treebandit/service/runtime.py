@@ -136,8 +136,12 @@ class Runtime:
             rows = {row.name: row for row in await asyncio.to_thread(self.store.bandits)}
             for name, row in rows.items():
                 policy = self._policies.get(name)
-                stored = row.id, row.revision, row.version
-                if policy is None or (policy.bandit, policy.revision, policy.version) != stored:
+                if policy is not None and policy.bandit == row.id:
+                    # Whether or not the newest model can be read here.
+                    policy.config, policy.revision = row.config, row.revision
+                else:
+                    policy = None
+                if policy is None or policy.version != row.version:
                     await self._renew(row, policy)
             for gone in self._policies.keys() - rows.keys():
                 del self._policies[gone]
@@ -150,9 +154,6 @@ class Runtime:
                 self.warnings.pop("learner", None)
 
     async def _renew(self, row: BanditRow, policy: Policy | None) -> None:
-        if policy is not None and (policy.bandit, policy.version) == (row.id, row.version):
-            policy.config, policy.revision = row.config, row.revision
-            return
         if self._refused.get(row.id, (0, ""))[0] == row.version and policy is not None:
             return
         try:
