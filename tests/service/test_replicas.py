@@ -16,6 +16,7 @@ from service.served import Served
 
 from treebandit.errors import StoreError
 from treebandit.service import models
+from treebandit.service.config import BanditConfig, changed, checked
 from treebandit.service.entries import decision_body
 from treebandit.service.keys import KeyRing
 from treebandit.service.models import Published
@@ -84,6 +85,50 @@ def test_a_replica_that_cannot_read_the_newest_model_stays_ready_and_says_so(tmp
         assert served.decide("after", baseline="c")["arm"] == "c"
         logged = decision_body(served.store.about(row.id, ["after"])["after"][0].body)
         assert (logged.mode, logged.aggregation) == ("log-only", "sum")
+
+
+def test_a_bandit_that_cannot_be_loaded_stops_neither_keys_nor_other_bandits(tmp_path, monkeypatch):
+    with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
+        ring = KeyRing(served.store)
+        served.http.headers["X-Api-Key"], removed = ring.add("ops", ["admin"]), ring.add("removed", ["read"])
+        served.make()
+        served.make("full")
+        served.until(lambda: served.http.get("/health/ready").status_code == 200, 240)
+        # A replica of a later version makes two bandits that this one cannot know.
+        served.store.put_bandit("agent", lambda _: BanditConfig(agent={"class": "NextYearsAgent"}))
+        row = served.store.put_bandit("another", lambda _: checked(BanditConfig()))[0]
+        later = b'{"setting_of_a_later_version": 1}'
+        served.store.write(
+            lambda connection: connection.rows(
+                "UPDATE bandits SET config = ? WHERE name = ?", (later, row.name)
+            )
+        )
+
+        def fail(data):
+            raise OSError("no space left")
+
+        monkeypatch.setattr(models, "loaded", fail)
+        with served.store.session() as connection:
+            full = served.store.bandit("full").id
+            models.publish(served.store, connection, full, b"a model", Published(0, 1, 0))
+        other = Store.open(f"sqlite:///{tmp_path}/store.db")
+        other.put_bandit("shop", lambda before: changed(before, {"mode": "apprentice"}))
+        KeyRing(other).remove("removed")
+        other.close()
+        served.until(
+            lambda: served.http.get("/v1/bandits", headers={"X-Api-Key": removed}).status_code == 401
+        )
+        served.until(lambda: served.decide(baseline="c")["probability"] == 1.0)
+        assert served.decide(name="full")["version"] == 0
+        warnings = served.call("GET", "/health/ready")["warnings"]
+        assert "NextYearsAgent" in warnings["model of agent"]
+        assert "no space left" in warnings["model of full"]
+        assert "'another'" in warnings["settings"]
+        for name in ("agent", "another"):
+            assert served.decide(name=name, status=503)["error"]["code"] == "BanditUnavailable"
+        served.decide(name="never made", status=404)
+        served.call("DELETE", "/v1/bandits/agent", status=204)
+        assert "model of agent" not in served.call("GET", "/health/ready")["warnings"]
 
 
 def test_replicas_draw_numbers_of_their_own(tmp_path):

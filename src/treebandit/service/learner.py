@@ -171,6 +171,7 @@ class Learner:
             self._session = self._store.database.learner_session()
         more = False
         rows = {row.id: row for row in self._store.bandits()}
+        self._tell_unreadable()
         for gone in self._learners.keys() - rows.keys():
             del self._learners[gone]
         for row in rows.values():
@@ -189,6 +190,12 @@ class Learner:
                 self.failures[row.name] = f"{type(error).__name__}: {error}"
                 _log.exception("learning failed", extra={"bandit": row.name})
         return more
+
+    def _tell_unreadable(self) -> None:
+        if self._store.unreadable:
+            self.failures["settings"] = "; ".join(self._store.unreadable.values())
+        else:
+            self.failures.pop("settings", None)
 
     def _step(self, row: BanditRow) -> bool:
         assert self._session is not None

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,10 +22,14 @@ from treebandit.service.learner import Learner
 from treebandit.service.learner_process import LearnerProcess
 from treebandit.service.metrics import Metrics
 from treebandit.service.rates import Rates
+from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.writer import LogWriter
 
 _log = logging.getLogger("treebandit.service")
+
+#: Seconds until a model that could not be loaded is tried again.
+_PAUSE = 5.0
 
 LearnerPlace = Literal["thread", "process", "none"]
 
@@ -78,7 +86,8 @@ class Runtime:
         self._poll = poll
         self._policies: dict[str, Policy] = {}
         self._rows: dict[str, BanditRow] = {}
-        self._refused: dict[int, tuple[int, str]] = {}
+        #: Models that could not be loaded: bandit -> version, and when to try it again.
+        self._refused: dict[int, tuple[int, float]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._look = asyncio.Event()
         self._watcher: asyncio.Task[None] | None = None
@@ -117,7 +126,11 @@ class Runtime:
         """What decides for a bandit; the store is asked where this process does not know it yet."""
         if name not in self._policies:
             await self._look_anew()
-        return self._policies.get(name)
+        found = self._policies.get(name)
+        if found is None and (name in self._rows or name in self.store.unreadable):
+            why = "this replica cannot load the bandit; /health/ready says why"
+            raise Refused(503, "BanditUnavailable", why, {"Retry-After": "1"})
+        return found
 
     async def _look_anew(self) -> None:
         """A look at the store that begins after this call; those who ask at the same time share it."""
@@ -143,32 +156,49 @@ class Runtime:
                     policy = None
                 if policy is None or policy.version != row.version:
                     await self._renew(row, policy)
-            for gone in self._policies.keys() - rows.keys():
+            unreadable = self.store.unreadable
+            for gone in self._policies.keys() - rows.keys() - unreadable.keys():
                 del self._policies[gone]
-                self._clear_problem(gone)
+            for name in self._rows.keys() - rows.keys():
+                self._clear_problem(name)
             self._rows = rows
+            self._tell("settings", "; ".join(unreadable.values()))
             self.missing.pop("store", None)
-            if self.learner is not None and self.learner.failures:
-                self.warnings["learner"] = "; ".join(f"{k}: {v}" for k, v in self.learner.failures.items())
-            else:
-                self.warnings.pop("learner", None)
+            failures = {} if self.learner is None else self.learner.failures
+            self._tell("learner", "; ".join(f"{name}: {why}" for name, why in failures.items()))
+
+    def _tell(self, what: str, why: str) -> None:
+        """Warn of something, or no more where there is nothing to say."""
+        if why:
+            self.warnings[what] = why
+        else:
+            self.warnings.pop(what, None)
 
     async def _renew(self, row: BanditRow, policy: Policy | None) -> None:
-        if self._refused.get(row.id, (0, ""))[0] == row.version and policy is not None:
+        """Take up the newest model of one bandit; where that fails, the others must not suffer."""
+        refused, again = self._refused.get(row.id, (-1, 0.0))
+        if refused == row.version and time.monotonic() < again:
             return
         try:
-            made = await asyncio.to_thread(self._loaded, row)
+            self._policies[row.name] = await asyncio.to_thread(self._loaded, row)
+        except Exception as error:
+            self._refuse(row, policy, error)
+        else:
             self._refused.pop(row.id, None)
             self._clear_problem(row.name)
-        except SavedFileError as error:
-            # Written by another version of treebandit: go on with the one that is loaded, and say so.
-            self._refused[row.id] = (row.version, str(error))
-            reasons = self.missing if policy is None else self.warnings
-            reasons[f"model of {row.name}"] = str(error)
-            if policy is not None:
-                return
-            made = fresh_policy(row.id, row.name, row.config, row.revision)
-        self._policies[row.name] = made
+
+    def _refuse(self, row: BanditRow, policy: Policy | None, error: Exception) -> None:
+        """Go on with the model that is loaded, and say so; without one, the bandit cannot decide here."""
+        # One that another version of treebandit has written will not be readable later either.
+        unreadable = isinstance(error, SavedFileError)
+        self._refused[row.id] = row.version, math.inf if unreadable else time.monotonic() + _PAUSE
+        reasons = self.warnings
+        if unreadable and policy is None:
+            with suppress(Exception):  # its agent cannot be made here either
+                self._policies[row.name] = fresh_policy(row.id, row.name, row.config, row.revision)
+                reasons = self.missing
+        reasons[f"model of {row.name}"] = str(error) or type(error).__name__
+        _log.warning("a model cannot be loaded: %s", error, extra={"bandit": row.name})
 
     def _clear_problem(self, name: str) -> None:
         for reasons in (self.missing, self.warnings):
@@ -204,13 +234,19 @@ class Runtime:
             except TimeoutError:
                 pass
             self._look.clear()
-            try:
-                await self.refresh()
-                await asyncio.to_thread(self.keys.refresh)
-            except StoreError as error:
-                self.missing["store"] = str(error)
-            except Exception:
-                _log.exception("looking for what is new failed")
+            # Keys first: whatever is wrong with bandits, a key that was removed is useless.
+            await self._try("keys", lambda: asyncio.to_thread(self.keys.refresh))
+            await self._try("bandits", self.refresh)
+
+    async def _try(self, what: str, look: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await look()
+            self._tell(what, "")
+        except StoreError as error:
+            self.missing["store"] = str(error)
+        except Exception as error:
+            self._tell(what, f"cannot be looked at: {type(error).__name__}: {error}")
+            _log.exception("looking for what is new failed")
 
     async def _warm_up(self) -> None:
         """Compile the kernels of the default agent before the service is called ready."""

@@ -54,6 +54,8 @@ class Store:
         #: For messages and logs, and for other processes: without and with a password.
         self.url, self.secret_url = shown_url(url), url
         self.clock = StoreClock()
+        #: Bandits that the last look at all of them had to leave out, and why: settings of another version.
+        self.unreadable: dict[str, str] = {}
         self._idle: queue.LifoQueue[Connection] = queue.LifoQueue(maxsize=8)
 
     @classmethod
@@ -151,9 +153,16 @@ class Store:
     # Bandits
 
     def bandits(self) -> list[BanditRow]:
-        """All that are not deleted, by name."""
-        rows = self.rows(f"SELECT {_BANDIT} FROM bandits WHERE deleted IS NULL ORDER BY name")
-        return [_bandit(row) for row in rows]
+        """All that are not deleted, by name; without those whose settings cannot be read (`unreadable`)."""
+        found: list[BanditRow] = []
+        unreadable: dict[str, str] = {}
+        for row in self.rows(f"SELECT {_BANDIT} FROM bandits WHERE deleted IS NULL ORDER BY name"):
+            try:
+                found.append(_bandit(row))
+            except StoreError as error:
+                unreadable[row[1]] = str(error)
+        self.unreadable = unreadable
+        return found
 
     def bandit(self, name: str) -> BanditRow | None:
         """One by its name."""
@@ -265,7 +274,13 @@ class Store:
 
 
 def _bandit(row: Sequence[Any]) -> BanditRow:
-    return BanditRow(row[0], row[1], msgspec.json.decode(bytes(row[2]), type=BanditConfig), *row[3:])
+    try:
+        config = msgspec.json.decode(bytes(row[2]), type=BanditConfig)
+    except msgspec.DecodeError as error:
+        raise StoreError(
+            f"the settings of the bandit {row[1]!r} cannot be read: {error}; install the treebandit that wrote them"
+        ) from error
+    return BanditRow(row[0], row[1], config, *row[3:])
 
 
 def _entry(row: Sequence[Any]) -> Entry:
