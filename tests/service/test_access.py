@@ -126,6 +126,23 @@ def test_without_keys_only_this_machine_is_served(tmp_path):
     store.close()
 
 
+def test_a_store_that_has_had_a_key_is_never_open_again(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    with Served(url, learner="none") as served:
+        served.make()
+        ring = KeyRing(served.store)
+        secret = ring.add("last", ["admin"])
+        served.until(lambda: served.http.get("/v1/bandits").status_code == 401)
+        ring.remove("last")
+        served.until(lambda: status(served, "GET", "/v1/bandits", secret) == 401)
+        assert not len(served.runtime.keys)
+        served.call("DELETE", "/v1/bandits/shop", status=401)
+    with Served(url, learner="none") as served:
+        served.call("DELETE", "/v1/bandits/shop", status=401)
+        secret = KeyRing(served.store).add("new", ["admin"])
+        served.until(lambda: status(served, "DELETE", "/v1/bandits/shop", secret) == 204)
+
+
 def test_without_keys_pages_of_other_sites_are_refused(tmp_path):
     with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
         served.make()
@@ -138,6 +155,9 @@ def test_without_keys_pages_of_other_sites_are_refused(tmp_path):
             ({"Host": "example.org"}, 403),
             ({"Host": own.replace("127.0.0.1", "10.1.1.1")}, 403),
             ({"Host": "[::1"}, 403),
+            ({"Forwarded": "for=8.8.8.8"}, 403),
+            ({"X-Forwarded-For": "8.8.8.8"}, 403),
+            ({"X-Forwarded-Proto": "https"}, 403),
         ):
             answer = served.http.post("/v1/bandits/shop/decisions", json={"arms": ["a"]}, headers=headers)
             assert answer.status_code == wanted, (headers, answer.text)

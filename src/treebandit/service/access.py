@@ -6,6 +6,7 @@ import ipaddress
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from treebandit.service.keys import ANYONE, Key
@@ -14,13 +15,24 @@ from treebandit.service.runtime import Runtime
 
 
 def authorised(runtime: Runtime, request: Request, role: str, bandit: str | None) -> Key:
-    """Who asks, if they may; anyone may where there are no keys, as the service then listens to this machine only."""
+    """Who asks, if they may; anyone of this machine may where there were never any keys."""
     key = _known(runtime, request)
     if not key.may(role, bandit):
         raise Refused(403, "Forbidden", f"the key {key.name!r} may not do this; it needs the role {role!r}")
     request.scope["key"] = key
     runtime.rates.take(key.name, runtime.limits.rate)
     return key
+
+
+def _check_direct(headers: Headers) -> None:
+    """Without keys, a proxy must not let others reach what is for this machine only."""
+    for name in headers:
+        if name == "forwarded" or name.startswith("x-forwarded-"):
+            raise Refused(
+                403,
+                "Forbidden",
+                "a proxy has forwarded this, and there are no keys; make one: treebandit keys add",
+            )
 
 
 def _check_browser(host: str, origin: str | None) -> None:
@@ -53,7 +65,8 @@ def is_loopback(host: str) -> bool:
 
 def _known(runtime: Runtime, request: Request) -> Key:
     headers = request.headers
-    if not len(runtime.keys) and not runtime.keys_required:
+    if not runtime.keys.required and not runtime.keys_required:
+        _check_direct(headers)
         _check_browser(headers.get("host", ""), headers.get("origin"))
         return ANYONE
     secret = headers.get("x-api-key") or headers.get("ocp-apim-subscription-key") or ""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 from treebandit.errors import ParameterError
+from treebandit.service.database import Connection
 from treebandit.service.store import Store
 
 Role = Literal["decide", "reward", "read", "admin"]
@@ -39,6 +40,8 @@ class KeyRing:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._keys: dict[str, Key] = {}
+        #: Whether requests need a key: from the first one on, also after the last one was removed.
+        self.required = False
         self.refresh()
 
     def __len__(self) -> int:
@@ -48,6 +51,8 @@ class KeyRing:
         """Read them."""
         rows = self._store.rows("SELECT hash, name, roles, bandit, created FROM keys")
         self._keys = {row[0]: Key(row[1], frozenset(row[2].split()), row[3], row[4]) for row in rows}
+        if not self.required:
+            self.required = bool(rows or self._store.rows("SELECT 1 FROM meta WHERE name = 'keys removed'"))
 
     def find(self, secret: str) -> Key | None:
         """The key with this secret. Looking a hash up by its value tells nothing of the secret by its time."""
@@ -82,7 +87,13 @@ class KeyRing:
         """Make a key useless, on every replica within a second."""
         if all(key.name != name for key in self._keys.values()):
             raise ParameterError(f"there is no key {name!r}; `treebandit keys list` shows those there are")
-        self._store.write(lambda connection: connection.rows("DELETE FROM keys WHERE name = ?", (name,)))
+
+        def work(connection: Connection) -> None:
+            connection.rows("DELETE FROM keys WHERE name = ?", (name,))
+            # A store that had keys is never open to all, whoever starts on it.
+            connection.rows("INSERT INTO meta VALUES ('keys removed', 1) ON CONFLICT (name) DO NOTHING")
+
+        self._store.write(work)
         self.refresh()
 
 

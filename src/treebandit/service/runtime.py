@@ -70,7 +70,7 @@ class Runtime:
         self.limits = limits or Limits()
         self.metrics = Metrics()
         self.keys = KeyRing(store)
-        #: Also where the last key is removed: others than this machine can reach the service.
+        #: Also where there was never a key: others than this machine can reach the service.
         self.keys_required = keys_required
         self.rates = Rates()
         self.jobs = Jobs(store)
