@@ -30,6 +30,7 @@ def secrets(url):
     store = Store.open(url)
     ring = KeyRing(store)
     made = {role: ring.add(role, [role]) for role in ("decide", "reward", "read", "admin")}
+    made["reader"] = ring.add("reader", ["read"], bandit="shop")
     made["one"] = ring.add("one", ["decide", "reward"], bandit="shop")
     store.close()
     return made
@@ -72,6 +73,34 @@ def test_a_key_of_one_bandit_is_good_for_it_only(served, secrets):
     assert status(served, "POST", "/personalizer/v1.0/rank", "wrong", rank, header) == 401
     found = served.http.get("/v1/bandits/shop/log").text
     assert len(found.splitlines()) >= 2
+
+
+def test_a_key_of_one_bandit_sees_no_other(served, secrets):
+    for name in ("shop", "other"):
+        served.decide(name=name)
+
+    def found(**headers):
+        listed = served.call("GET", "/v1/bandits", headers=headers)["bandits"]
+        served.until(lambda: "other" in served.runtime.rows())
+        shown = served.http.get("/metrics", headers=headers).text
+        of = {line.partition('bandit="')[2].partition('"')[0] for line in shown.splitlines()}
+        assert "treebandit_http_requests_total" in shown
+        return {each["name"] for each in listed}, of - {""}
+
+    assert found() == ({"shop", "other"}, {"shop", "other"})
+    limited = {"Authorization": f"Bearer {secrets['reader']}"}
+    assert found(**limited) == ({"shop"}, {"shop"})
+
+
+def test_metrics_have_no_deleted_bandits(served):
+    served.make("gone")
+    shown = 'treebandit_log_place{bandit="gone"}'
+    assert shown in served.http.get("/metrics").text
+    served.call("DELETE", "/v1/bandits/gone", status=204)
+    found = served.http.get("/metrics").text
+    for name in ("log_place", "model_version", "rewards_skipped"):
+        assert f'treebandit_{name}{{bandit="shop"}}' in found
+        assert f'treebandit_{name}{{bandit="gone"}}' not in found
 
 
 def test_unknown_keys_and_none(served):

@@ -22,6 +22,7 @@ from treebandit.service.config import BanditConfig, changed, checked
 from treebandit.service.deciding import hashed
 from treebandit.service.exchange import (
     Operations,
+    asker,
     bandit,
     body,
     decoded,
@@ -90,9 +91,9 @@ async def show(request: Request) -> Response:
 
 @OPERATIONS.add("GET", "/v1/bandits", "listBandits", "read", gives={200: BanditsAnswer})
 async def show_all(request: Request) -> Response:
-    """All bandits."""
+    """All bandits; with a key of one bandit, that one."""
     rows = await asyncio.to_thread(runtime(request).store.bandits)
-    return json_answer(BanditsAnswer([_shown(row) for row in rows]))
+    return json_answer(BanditsAnswer([_shown(row) for row in rows if asker(request).sees(row.name)]))
 
 
 @OPERATIONS.add("DELETE", "/v1/bandits/{name}", "deleteBandit", "admin", gives={204: None})

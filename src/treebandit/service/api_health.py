@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from treebandit.errors import StoreError
 from treebandit.service import models
 from treebandit.service.bodies import HealthAnswer
-from treebandit.service.exchange import Operations, json_answer, runtime
+from treebandit.service.exchange import Operations, asker, json_answer, runtime
 
 OPERATIONS = Operations()
 _DOCS = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>treebandit API</title>
@@ -45,21 +45,21 @@ async def ready(request: Request) -> Response:
 
 @OPERATIONS.add("GET", "/metrics", "metrics", "read", gives={200: "text/plain"})
 async def metrics(request: Request) -> Response:
-    """Counters for Prometheus."""
+    """Counters for Prometheus; with a key of one bandit, without those of others."""
     service = runtime(request)
     counted = service.metrics
     counted.waiting.set(service.writer.waiting)
     counted.ready.set(0.0 if service.missing else 1.0)
-    for name, row in service.rows().items():
-        counted.version.labels(name).set(row.version)
-        counted.logged.labels(name).set(row.place)
-    for name, place in (service.learner.places if service.learner else {}).items():
-        counted.learned.labels(name).set(place)
+    counted.show(counted.version, {name: row.version for name, row in service.rows().items()})
+    counted.show(counted.logged, {name: row.place for name, row in service.rows().items()})
+    counted.show(counted.learned, service.learner.places if service.learner else {})
     with suppress(StoreError):  # the other numbers are here all the same
-        for name, row in service.rows().items():
-            newest = await asyncio.to_thread(models.newest_published, service.store, row)
-            counted.skipped.labels(name).set(newest.skipped if newest else 0)
-    return Response(counted.text(), media_type=CONTENT_TYPE_LATEST)
+        newest = {
+            name: await asyncio.to_thread(models.newest_published, service.store, row)
+            for name, row in service.rows().items()
+        }
+        counted.show(counted.skipped, {name: each.skipped if each else 0 for name, each in newest.items()})
+    return Response(counted.text(asker(request).sees), media_type=CONTENT_TYPE_LATEST)
 
 
 @OPERATIONS.add("GET", "/openapi.json", "openapi", gives={200: dict})

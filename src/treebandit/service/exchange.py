@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from treebandit.errors import InputError, MissingExtraError, StoreError, TreebanditError
 from treebandit.service.bodies import ErrorAnswer, Problem
+from treebandit.service.keys import Key
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
 from treebandit.service.store import BanditRow
@@ -73,6 +74,12 @@ class Operations(list[Operation]):
 def runtime(request: Request) -> Runtime:
     """The service that this request came to."""
     found: Runtime = request.scope["runtime"]
+    return found
+
+
+def asker(request: Request) -> Key:
+    """Who asks; an operation with a role has asked for it."""
+    found: Key = request.scope["key"]
     return found
 
 

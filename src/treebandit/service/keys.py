@@ -25,9 +25,16 @@ class Key(NamedTuple):
     created: int = 0
 
     def may(self, role: str, bandit: str | None) -> bool:
-        """Whether it is good for this; an admin may do everything."""
+        """Whether it is good for this; an admin may do everything.
+
+        What is about all bandits (None) shows a key of one bandit only that one: see `sees`.
+        """
         allowed = role in self.roles or "admin" in self.roles
-        return allowed and (self.bandit is None or bandit is None or self.bandit == bandit)
+        return allowed and (bandit is None or self.sees(bandit))
+
+    def sees(self, bandit: str) -> bool:
+        """Whether it may know of a bandit."""
+        return self.bandit is None or self.bandit == bandit
 
 
 #: Who asks where no keys are asked for.

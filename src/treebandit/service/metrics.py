@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -66,6 +66,29 @@ class Metrics:
         self.commit_size.observe(size)
         self.commit_seconds.observe(seconds)
 
-    def text(self) -> bytes:
-        """All of it in Prometheus' format."""
-        return generate_latest(self.registry)
+    def show(self, gauge: Gauge, values: Mapping[str, float]) -> None:
+        """Set a gauge of bandits; those that are gone have none any more."""
+        gauge.clear()
+        for bandit, value in values.items():
+            gauge.labels(bandit).set(value)
+
+    def text(self, seen: Callable[[str], bool] = lambda bandit: True) -> bytes:
+        """All of it in Prometheus' format, but for bandits that may not be seen."""
+        return generate_latest(_Seen(self.registry, seen))
+
+
+class _Seen(CollectorRegistry):
+    """What a registry has, but for some bandits."""
+
+    def __init__(self, whole: CollectorRegistry, seen: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._whole, self._seen = whole, seen
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._whole.collect():
+            metric.samples = [
+                each
+                for each in metric.samples
+                if "bandit" not in each.labels or self._seen(each.labels["bandit"])
+            ]
+            yield metric
