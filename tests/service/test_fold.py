@@ -122,7 +122,7 @@ def test_a_replay_is_the_same_bit_for_bit(store, tmp_path):
             live = None
         if live is None:
             live = BanditLearner(store, session, shop.now)
-        while live.step(shop.now):
+        while live.step():
             pass
         live.publish()
         live.checkpoint()
@@ -147,15 +147,15 @@ def test_rolling_back_is_what_was_learned_then(sqlite, tmp_path):
     version = shop.now.version
     before = state(learner.fold.agent, tmp_path)
     play(shop, 30, 30)
-    while learner.step(shop.now):
+    while learner.step():
         pass
     assert state(learner.fold.agent, tmp_path) != before
     models.roll_back(sqlite, shop.row.id, version)
-    while learner.step(shop.now):
+    while learner.step():
         pass
     assert state(learner.fold.agent, tmp_path) == before
     play(shop, 10, 60)
-    while learner.step(shop.now):
+    while learner.step():
         pass
     again = shop.fold(from_checkpoint=False)
     assert state(again.agent, tmp_path) == state(learner.fold.agent, tmp_path)
@@ -172,7 +172,7 @@ def test_erased_rows_are_in_no_later_model(store, tmp_path):
     before = learner.fold.rows
     assert erasure.erase(store, shop.row.id, subject="s1") == 10
     place = shop.now.place
-    while learner.step(shop.now):
+    while learner.step():
         pass
     assert learner.fold.rows < before
     again = shop.fold(from_checkpoint=False)
@@ -203,7 +203,7 @@ def test_an_erasure_that_no_learner_has_seen_deletes_the_old_models_too(sqlite, 
     else:
         monkeypatch.setattr(Fold, "at", lambda *given: erase() or made(*given))
     learner = BanditLearner(sqlite, session, row)
-    while learner.step(shop.now):
+    while learner.step():
         pass
     erased = sqlite.last_entry(shop.row.id, ["erasure"], 1 << 62).place
     kept = sqlite.rows("SELECT kind, place FROM models WHERE bandit = ?", (shop.row.id,))
@@ -219,7 +219,7 @@ def test_a_roll_back_keeps_the_versions_before_it(sqlite):
     learner = BanditLearner(sqlite, session, shop.now)
     learner.publish()
     models.roll_back(sqlite, shop.row.id, 1)
-    while learner.step(shop.now):
+    while learner.step():
         pass
     assert shop.now.version == 2
     assert models.model(sqlite, shop.row.id, "snapshot", 1) is not None

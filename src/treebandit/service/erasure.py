@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from treebandit.service import models
 from treebandit.service.database import Connection
 from treebandit.service.entries import slot_id, slot_names
 from treebandit.service.log import in_chunks
@@ -14,6 +15,8 @@ from treebandit.service.store import BanditRow, Store
 
 #: The retention is kept to within this share of it, so that models are not made anew all the time.
 _SLACK = 0.05
+#: Decisions, or other entries, that are deleted in one transaction: others who write wait for no longer.
+_PART = 2000
 _FOUND = "SELECT kind, decision, body FROM entries WHERE bandit = ? AND kind IN ('decision', 'event')"
 
 
@@ -54,35 +57,90 @@ def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | 
 
 def purge(store: Store, row: BanditRow) -> int:
     """Delete the decisions that are older than the bandit's retention, once enough are; how many."""
-    if row.config.retention is None:
-        return 0
-    kept = round(row.config.retention * 86_400e6)
-    oldest = store.rows(
-        "SELECT min(time) FROM entries WHERE bandit = ? AND kind = 'decision' AND body <> CAST('' AS "
-        f"{store.database.dialect['bytes']})",
-        (row.id,),
-    )[0][0]
+    count = 0
+    while (part := purge_part(store, row)) is not None:
+        count += part
+    return count
+
+
+def purge_part(store: Store, row: BanditRow) -> int | None:
+    """Go on deleting, in a transaction that is soon over; how many decisions. None where nothing is to be done.
+
+    While a deletion is under way, the bandit's `purged` is the negative of the time before which all goes: whoever
+    learns next goes on. The erasure is logged at its end.
+    """
+    under_way = store.rows("SELECT 1 FROM bandits WHERE id = ? AND purged < 0", (row.id,))
+    if not under_way and not _is_due(store, row):
+        return None
 
     def work(connection: Connection) -> int:
-        before = store.clock.now(connection.wall(), row.time) - kept
-        if oldest is None or oldest > before - round(_SLACK * kept):
-            return 0
+        purged, last = models.locked(store, connection, row.id, "purged, time")
+        before = -purged if purged < 0 else store.clock.now(connection.wall(), last) - _kept(row)
+        if purged >= 0:
+            connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (-before, row.id))
         # Rewards may be younger than their decision: they go by its age.
-        gone = (
-            "FROM entries WHERE bandit = ? AND decision IN (SELECT decision FROM entries WHERE bandit = ? "
-            "AND kind = 'decision' AND time < ?)"
-        )
-        count = connection.rows(
-            "SELECT count(*) FROM entries WHERE bandit = ? AND kind = 'decision' AND time < ?",
-            (row.id, before),
-        )[0][0]
-        connection.rows(f"DELETE {gone}", (row.id, row.id, before))
-        connection.rows(
-            "DELETE FROM entries WHERE bandit = ? AND kind IN ('reward', 'event') AND time < ?",
+        old = connection.rows(
+            "SELECT decision FROM entries WHERE bandit = ? AND kind = 'decision' AND time < ? "
+            f"ORDER BY time LIMIT {_PART}",
             (row.id, before),
         )
-        connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (before, row.id))
-        store.log(connection, row.id, "erasure", msgspec.json.encode(Erased(count, before)))
-        return int(count)
+        if old:
+            sql = "DELETE FROM entries WHERE bandit = ? AND decision IN ({marks})"
+            in_chunks(connection, sql, row.id, [each[0] for each in old])
+        elif not _delete_others(connection, row.id, before):
+            connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (before, row.id))
+            count = _gone_by_age(connection, row.id)
+            store.log(connection, row.id, "erasure", msgspec.json.encode(Erased(count, before)))
+        return len(old)
 
     return int(store.write(work))
+
+
+def _kept(row: BanditRow) -> int:
+    """The retention in microseconds."""
+    return round((row.config.retention or 0.0) * 86_400e6)
+
+
+def _is_due(store: Store, row: BanditRow) -> bool:
+    """Whether there are decisions that should be gone by now."""
+    if row.config.retention is None:
+        return False
+    with store.session() as connection:
+        now = store.clock.now(connection.wall(), row.time)
+        oldest = connection.rows(
+            "SELECT min(time) FROM entries WHERE bandit = ? AND kind = 'decision' AND body <> CAST('' AS "
+            f"{store.database.dialect['bytes']})",
+            (row.id,),
+        )[0][0]
+    return oldest is not None and oldest <= now - round((1 + _SLACK) * _kept(row))
+
+
+def _delete_others(connection: Connection, bandit: int, before: int) -> bool:
+    """Delete some of the other entries before a time that are of no use without decisions; whether there were any.
+
+    The last `close` and the last `publish` tell how far waits are closed, and which version is the newest.
+    """
+    last = [
+        connection.rows("SELECT max(place) FROM entries WHERE bandit = ? AND kind = ?", (bandit, kind))[0][0]
+        for kind in ("close", "publish")
+    ]
+    old = connection.rows(
+        "SELECT place FROM entries WHERE bandit = ? AND kind IN ('reward', 'event', 'close', 'publish') "
+        f"AND time < ? AND place NOT IN (?, ?) LIMIT {_PART}",
+        (bandit, before, *(place or 0 for place in last)),
+    )
+    sql = "DELETE FROM entries WHERE bandit = ? AND place IN ({marks})"
+    in_chunks(connection, sql, bandit, [each[0] for each in old])
+    return bool(old)
+
+
+def _gone_by_age(connection: Connection, bandit: int) -> int:
+    """How many decisions are gone since the last such erasure: they are numbered, and go in their order."""
+    sql = (
+        "SELECT coalesce((SELECT min(t) - 1 FROM entries WHERE bandit = ? AND kind = 'decision'), decisions) "
+        "FROM bandits WHERE id = ?"
+    )
+    gone = int(connection.rows(sql, (bandit, bandit))[0][0])
+    told = connection.rows("SELECT body FROM entries WHERE bandit = ? AND kind = 'erasure'", (bandit,))
+    before = [msgspec.json.decode(bytes(each[0]), type=Erased) for each in told]
+    return gone - sum(each.decisions for each in before if each.before)

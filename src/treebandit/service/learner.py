@@ -37,13 +37,12 @@ class BanditLearner:
         self.saved = self.fold.taken_up
         self._rebuilds = 0
         self._rebuild_seconds = self._told_rebuild_seconds = self._total_rebuild_seconds()
-        self._next_publish = self._next_checkpoint = self._next_purge = 0.0
+        self._next_publish = self._next_checkpoint = 0.0
         #: The last entry that makes the agent anew, as far as looked; and the last one that was published at once.
         self._renewal, self._renewed = self._last_renewal(), 0
 
-    def step(self, row: BanditRow) -> bool:
+    def step(self) -> bool:
         """Read on a little, and do what is due; whether there may be more to do at once."""
-        self._purge(row)
         models.close_waits(self._store, self._session.connection, self._bandit)
         more = self.fold.advance() > 0
         self._watch_rebuilds()
@@ -111,11 +110,6 @@ class BanditLearner:
         if erased is not None:
             models.forget_before(self._store, self._session.connection, self._bandit, erased.place)
 
-    def _purge(self, row: BanditRow) -> None:
-        if time.monotonic() >= self._next_purge:
-            self._next_purge = time.monotonic() + _PURGE_SECONDS
-            erasure.purge(self._store, row)
-
 
 class Learner:
     """All bandits of a store that no other process learns for; one thread, or a process of its own."""
@@ -125,6 +119,8 @@ class Learner:
         self._published = published
         self._session: LearnerSession | None = None
         self._learners: dict[int, BanditLearner] = {}
+        #: When to look for decisions that are too old, by bandit; kept when a learner of one is thrown away.
+        self._next_purge: dict[int, float] = {}
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self.run, name="learner", daemon=True)
@@ -204,10 +200,26 @@ class Learner:
         learner = self._learners[row.id]
         learner.name = row.name
         before = learner.published
-        more = learner.step(row)
+        self._purge(row)
+        more = learner.step()
         if learner.published != before:
             self._published()
         return more
+
+    def _purge(self, row: BanditRow) -> None:
+        """Delete a part of what is too old. Where that fails, learning goes on, and it is tried again later."""
+        if time.monotonic() < self._next_purge.get(row.id, 0.0):
+            return
+        what = f"retention of {row.name}"
+        more = False
+        try:
+            more = erasure.purge_part(self._store, row) is not None
+            self.failures.pop(what, None)
+        except Exception as error:
+            self.failures[what] = f"{type(error).__name__}: {error}"
+            _log.warning("old decisions cannot be deleted: %s", error, extra={"bandit": row.name})
+        if not more:
+            self._next_purge[row.id] = time.monotonic() + _PURGE_SECONDS
 
     def _lose(self, error: Exception) -> None:
         """The store is gone, and with it the right to learn: all is read anew once it is back."""

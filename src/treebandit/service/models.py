@@ -95,7 +95,7 @@ def publish(store: Store, connection: Connection, bandit: int, data: bytes, what
     """Make a snapshot the newest version, and log it; the version."""
 
     with transaction(connection):
-        row = _locked(store, connection, bandit, "version")
+        row = locked(store, connection, bandit, "version")
         what.version = row[0] + 1
         what.bytes = len(data)
         stored = store.log(connection, bandit, "publish", msgspec.json.encode(what))
@@ -109,7 +109,7 @@ def checkpoint(
 ) -> None:
     """Keep the whole agent as it was after the entry at `place`."""
     with transaction(connection):
-        time = _locked(store, connection, bandit, "time")[0]
+        time = locked(store, connection, bandit, "time")[0]
         connection.rows(
             "DELETE FROM models WHERE bandit = ? AND kind = 'checkpoint' AND version = ?", (bandit, place)
         )
@@ -119,7 +119,7 @@ def checkpoint(
 def close_waits(store: Store, connection: Connection, bandit: int) -> bool:
     """Log the end of all waits that have ended by the store's clock; whether there were any."""
     with transaction(connection):
-        after, time = _locked(store, connection, bandit, "closed_until, time")
+        after, time = locked(store, connection, bandit, "closed_until, time")
         until = store.clock.now(connection.wall(), time)
         sql = "SELECT min(due) FROM entries WHERE bandit = ? AND due > ?"
         ((due,),) = connection.rows(sql, (bandit, after))
@@ -144,7 +144,7 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
     _check_decides(store, bandit, agent)
 
     def work(connection: Connection) -> Stored:
-        _locked(store, connection, bandit, "id")
+        locked(store, connection, bandit, "id")
         sql = "SELECT coalesce(max(version), 0) + 1 FROM models WHERE bandit = ? AND kind = 'upload'"
         ((number,),) = connection.rows(sql, (bandit,))
         body = msgspec.json.encode(Uploaded(number, type(agent).__name__))
@@ -252,7 +252,8 @@ def _insert(
     )
 
 
-def _locked(store: Store, connection: Connection, bandit: int, columns: str) -> tuple[Any, ...]:
+def locked(store: Store, connection: Connection, bandit: int, columns: str) -> tuple[Any, ...]:
+    """The bandit's row, which nobody else changes until the transaction ends: so nothing is logged meanwhile."""
     rows = connection.rows(
         f"SELECT {columns} FROM bandits WHERE id = ? AND deleted IS NULL {store.for_update}",
         (bandit,),
