@@ -17,11 +17,12 @@ from treebandit.service.entries import (
     NewActivation,
     NewDecision,
     NewEntry,
+    NewEvent,
     NewReward,
     RewardBody,
 )
 from treebandit.service.learner import Learner
-from treebandit.service.log import Group
+from treebandit.service.log import Group, append
 from treebandit.service.store import Store
 from treebandit.service.writer import LogWriter
 
@@ -140,6 +141,49 @@ def test_erasing_empties_decisions_and_keeps_their_ids(store):
     assert stored(store, bandit, reward("a", key="late"))[0].status == "erased"
     assert stored(store, bandit, decision("a"))[0].body == b""
     assert erasure.erase(store, bandit, ids=["b", "never"]) == 1
+
+
+def test_erasing_leaves_no_reward_that_came_early(store):
+    bandit = made(store).id
+    for id, value in (("e#side", 77.0), ("e#top", 78.0), ("never", 79.0), ("never#a", 80.0), ("other", 5.0)):
+        assert stored(store, bandit, reward(id, value))[0].status == "early"
+    stored(store, bandit, NewEvent("e", ["top"], "me"), decision("e#top", subject="me"))
+    assert erasure.erase(store, bandit, ids=["e", "never"]) == 1
+    rows = store.rows("SELECT decision, value, subject FROM entries WHERE kind = 'reward' ORDER BY place")
+    assert rows == [("e#top", None, None), ("other", 5.0, None)]
+    assert stored(store, bandit, reward("e#side"))[0].status == "erased"
+    # What was never decided may still be.
+    stored(store, bandit, decision("never"))
+    assert stored(store, bandit, reward("never"))[0].status == "counted"
+
+
+def test_an_erasure_that_changes_nothing_is_not_logged(store):
+    bandit = made(store).id
+    stored(store, bandit, decision("a"), reward("a"))
+    assert [erasure.erase(store, bandit, ids=["a", "b"]) for _ in range(3)] == [1, 0, 0]
+    assert kinds(store, bandit).count("erasure") == 1
+
+
+def test_erasing_waits_for_what_another_replica_is_storing(cluster):
+    store = Store.open(cluster.new())
+    bandit = made(store).id
+    stored(store, bandit, decision("a", subject="me"))
+    other = store.database.connect()
+    other.begin()
+    append(other, [Group(bandit, [reward("a", 7.0)])], store.clock, store.for_update)
+    with ThreadPoolExecutor(1) as thread:
+        erased = thread.submit(erasure.erase, store, bandit, subject="me")
+        waits = (
+            "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        while not store.rows(waits):
+            assert not erased.done()
+        other.commit()
+        assert erased.result() == 1
+    other.close()
+    assert store.rows("SELECT value FROM entries WHERE kind = 'reward'") == [(None,)]
+    assert [entry.body for entry in store.entries(bandit, 0, 99, kind="reward")] == [b""]
+    store.close()
 
 
 def test_old_decisions_are_purged_with_their_rewards(store):

@@ -166,6 +166,11 @@ def slot_id(event: str, slot: str) -> str:
     return f"{event}#{slot}"
 
 
+def early_subject(event: str) -> str:
+    """The subject of a slot's reward that came before its event, which finds it by the event; others are hashes."""
+    return f"#{event}"
+
+
 def reward_body(body: bytes) -> RewardBody:
     """A reward read back."""
     return _decode_reward(body)

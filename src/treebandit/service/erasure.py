@@ -8,7 +8,7 @@ import msgspec
 
 from treebandit.service import models
 from treebandit.service.database import Connection
-from treebandit.service.entries import slot_id, slot_names
+from treebandit.service.entries import early_subject, slot_id, slot_names
 from treebandit.service.log import in_chunks
 from treebandit.service.models import Erased
 from treebandit.service.store import BanditRow, Store
@@ -24,10 +24,13 @@ def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | 
     """Empty decisions by their ids, or all of a subject, with their rewards; how many there were.
 
     The entries keep their places, times and ids, so that nothing is stored under these ids again. The learner then
-    makes its model anew without them.
+    makes its model anew without them. Rewards that still wait for such an id, or for a slot that its event does not
+    have, are deleted: no model knows them.
     """
 
     def work(connection: Connection) -> int:
+        # Else a reward that another replica is just storing would be left.
+        models.locked(store, connection, bandit, "id")
         rows = in_chunks(connection, f"{_FOUND} AND decision IN ({{marks}})", bandit, sorted(set(ids)))
         if subject is not None:
             rows += connection.rows(f"{_FOUND} AND subject = ?", (bandit, subject))
@@ -39,20 +42,34 @@ def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | 
             for slot in slot_names(bytes(body))
         ]
         rows += in_chunks(connection, f"{_FOUND} AND decision IN ({{marks}})", bandit, slots)
-        found = sorted({row[1] for row in rows})
-        count = len({row[1] for row in rows if row[0] == "decision"})
-        if found:
-            in_chunks(
-                connection,
-                "UPDATE entries SET body = CAST('' AS {bytes}), value = NULL, arm = NULL, subject = NULL "
-                "WHERE bandit = ? AND decision IN ({{marks}})".format(**store.database.dialect),
-                bandit,
-                found,
-            )
+        found = {row[1] for row in rows}
+        count = len({row[1] for row in rows if row[0] == "decision" and row[2]})
+        if _empty(store, connection, bandit, sorted(found)):
             store.log(connection, bandit, "erasure", msgspec.json.encode(Erased(count)))
+        _delete_early(connection, bandit, found, {*ids, *found})
         return count
 
     return int(store.write(work))
+
+
+def _empty(store: Store, connection: Connection, bandit: int, decisions: Sequence[str]) -> bool:
+    """Empty all entries about decisions; whether any was not empty yet."""
+    empty = f"CAST('' AS {store.database.dialect['bytes']})"
+    about = "WHERE bandit = ? AND decision IN ({marks})"
+    full = in_chunks(
+        connection, f"SELECT count(*) FROM entries {about} AND body <> {empty}", bandit, decisions
+    )
+    emptied = f"body = {empty}, value = NULL, arm = NULL, subject = NULL"
+    in_chunks(connection, f"UPDATE entries SET {emptied} {about}", bandit, decisions)
+    return any(each[0] for each in full)
+
+
+def _delete_early(connection: Connection, bandit: int, found: set[str], named: set[str]) -> None:
+    """Delete rewards of named ids, and of their slots, that have no decision."""
+    rewards = "DELETE FROM entries WHERE bandit = ? AND kind = 'reward'"
+    in_chunks(connection, f"{rewards} AND decision IN ({{marks}})", bandit, sorted(named - found))
+    events = [early_subject(each) for each in sorted(named) if "#" not in each]
+    in_chunks(connection, f"{rewards} AND subject IN ({{marks}})", bandit, events)
 
 
 def purge(store: Store, row: BanditRow) -> int:

@@ -20,6 +20,7 @@ from treebandit.service.entries import (
     NewReward,
     Stored,
     decision_terms,
+    early_subject,
     reward_body,
     slot_names,
 )
@@ -186,7 +187,10 @@ class _Batch:
         key = new.key if key in known.rewards else key
         status = self._status(known, superseded=first and bool(fitting))
         value = new.value if terms is None else terms.total(reward_body(new.body).value)
-        self._store("reward", (new.decision, key, None, None, value, None, None, None, None, None), new.body)
+        event, slotted, _ = new.decision.partition("#")
+        # Its slot may turn out not to exist: an erasure of the event finds it all the same.
+        subject = early_subject(event) if slotted and status == "early" else None
+        self._store("reward", (new.decision, key, None, None, value, *_NO_COLUMNS[6:], subject), new.body)
         known.rewards[key] = self.place, new.body
         return Stored(self.place, self.time, status=status)
 
