@@ -4,6 +4,8 @@ import polars as pl
 import pytest
 
 import treebandit
+from treebandit.service import models
+from treebandit.service.fold import Fold
 
 
 @pytest.fixture
@@ -274,6 +276,25 @@ def test_erasing_by_subject_takes_rows_out_of_the_model(served, shop):
         served.decide(event, name=shop, slots=[{"id": "other"}], status=410)
         assert served.reward(event, name=shop, slot="top")["status"] == "erased"
     served.call("POST", f"/v1/bandits/{shop}/erasures", {}, 400)
+
+
+def test_an_erasure_tells_of_uploaded_models_and_takes_them_where_asked(served, shop):
+    for number in range(6):
+        served.decide(f"d{number}", name=shop, subject="me" if number % 2 else "you")
+        served.reward(f"d{number}", float(number), name=shop)
+    agent = served.learned(shop).agent
+    data = models.saved_bytes(agent)
+    assert served.http.put(f"/v1/bandits/{shop}/model", content=data).status_code == 202
+    served.learned(shop)
+    path = f"/v1/bandits/{shop}/erasures"
+    assert served.call("POST", path, {"subject": "me"}) == {"erased": 3, "uploads": 1}
+    assert sorted(served.learned(shop).agent.model.history.rewards) == [0, 1, 2, 3, 4, 5]
+    assert served.call("POST", path, {"uploads": True}) == {"erased": 0}
+    assert sorted(served.learned(shop).agent.model.history.rewards) == [0, 2, 4]
+    row = served.store.bandit(shop)
+    assert models.newest(served.store, row.id, "upload") is None
+    again = Fold.at(served.store, row.id, row.place, from_checkpoint=False)
+    assert sorted(again.agent.model.history.rewards) == [0, 2, 4]
 
 
 def test_request_ids_are_given_back(served):

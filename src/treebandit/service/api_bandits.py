@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from treebandit.errors import InputError
-from treebandit.service import erasure
+from treebandit.service import erasure, models
 from treebandit.service.bodies import (
     BanditAnswer,
     BanditsAnswer,
@@ -109,16 +109,18 @@ async def delete(request: Request) -> Response:
     "POST", "/v1/bandits/{name}/erasures", "erase", "admin", takes=ErasureRequest, gives={200: ErasureAnswer}
 )
 async def erase(request: Request) -> Response:
-    """Erase decisions by id or subject, with their rewards, from the log and from models made from now on."""
+    """Erase decisions by id or subject, with their rewards, from the log and from the models made of it."""
     row = await bandit(request)
     given = await body(request, ErasureRequest)
-    if not given.ids and given.subject is None:
+    if not given.ids and given.subject is None and not given.uploads:
         raise InputError("neither ids nor subject; say which decisions to erase")
     subject = None if given.subject is None else hashed(given.subject)
     store = runtime(request).store
-    count = await asyncio.to_thread(erasure.erase, store, row.id, ids=given.ids, subject=subject)
+    count = await asyncio.to_thread(
+        erasure.erase, store, row.id, ids=given.ids, subject=subject, uploads=given.uploads
+    )
     runtime(request).wake()
-    return json_answer(ErasureAnswer(count))
+    return json_answer(ErasureAnswer(count, await asyncio.to_thread(models.uploads, store, row.id)))
 
 
 def _patch(given: BanditConfig) -> dict[str, Any]:

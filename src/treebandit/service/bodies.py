@@ -255,16 +255,18 @@ class PlaceAnswer(msgspec.Struct):
 
 
 class ErasureRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which decisions to erase: by their ids, or all of a subject."""
+    """Which decisions to erase: by their ids, or all of a subject. uploads: uploaded models, too."""
 
     ids: list[StoredId] = []
     subject: StoredKey | None = None
+    uploads: bool = False
 
 
-class ErasureAnswer(msgspec.Struct):
-    """How many decisions were erased."""
+class ErasureAnswer(msgspec.Struct, omit_defaults=True):
+    """How many decisions were erased. uploads: models that were uploaded, and may hold them; these are as they were."""
 
     erased: int
+    uploads: int = 0
 
 
 class HealthAnswer(msgspec.Struct, omit_defaults=True):

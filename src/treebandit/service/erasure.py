@@ -20,12 +20,14 @@ _PART = 2000
 _FOUND = "SELECT kind, decision, body FROM entries WHERE bandit = ? AND kind IN ('decision', 'event')"
 
 
-def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | None = None) -> int:
+def erase(
+    store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | None = None, uploads: bool = False
+) -> int:
     """Empty decisions by their ids, or all of a subject, with their rewards; how many there were.
 
     The entries keep their places, times and ids, so that nothing is stored under these ids again. The learner then
     makes its model anew without them. Rewards that still wait for such an id, or for a slot that its event does not
-    have, are deleted: no model knows them.
+    have, are deleted: no model knows them. uploads: models that were uploaded go, too, and are not gone on from.
     """
 
     def work(connection: Connection) -> int:
@@ -44,7 +46,10 @@ def erase(store: Store, bandit: int, *, ids: Sequence[str] = (), subject: str | 
         rows += in_chunks(connection, f"{_FOUND} AND decision IN ({{marks}})", bandit, slots)
         found = {row[1] for row in rows}
         count = len({row[1] for row in rows if row[0] == "decision" and row[2]})
-        if _empty(store, connection, bandit, sorted(found)):
+        changed = _empty(store, connection, bandit, sorted(found))
+        if uploads and _delete_uploads(store, connection, bandit):
+            changed = True
+        if changed:
             store.log(connection, bandit, "erasure", msgspec.json.encode(Erased(count)))
         _delete_early(connection, bandit, found, {*ids, *found})
         return count
@@ -62,6 +67,19 @@ def _empty(store: Store, connection: Connection, bandit: int, decisions: Sequenc
     emptied = f"body = {empty}, value = NULL, arm = NULL, subject = NULL"
     in_chunks(connection, f"UPDATE entries SET {emptied} {about}", bandit, decisions)
     return any(each[0] for each in full)
+
+
+def _delete_uploads(store: Store, connection: Connection, bandit: int) -> bool:
+    """Delete uploaded models, and empty their entries; whether there were any."""
+    there = "FROM models WHERE bandit = ? AND kind = 'upload'"
+    ((count,),) = connection.rows(f"SELECT count(*) {there}", (bandit,))
+    connection.rows(f"DELETE {there}", (bandit,))
+    connection.rows(
+        f"UPDATE entries SET body = CAST('' AS {store.database.dialect['bytes']}) "
+        "WHERE bandit = ? AND kind = 'upload'",
+        (bandit,),
+    )
+    return bool(count)
 
 
 def _delete_early(connection: Connection, bandit: int, found: set[str], named: set[str]) -> None:

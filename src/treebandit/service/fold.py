@@ -218,6 +218,8 @@ class Fold:
             self.rows += len(chosen)
 
     def _upload(self, entry: Entry, about: About) -> None:
+        if not entry.body:  # erased: what was learned before it counts
+            return
         found = models.model(
             self.store, self.bandit, "upload", msgspec.json.decode(entry.body, type=Uploaded).model
         )

@@ -155,6 +155,12 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
     return store.write(work)  # type: ignore[no-any-return]
 
 
+def uploads(store: Store, bandit: int) -> int:
+    """How many uploaded models there are."""
+    sql = "SELECT count(*) FROM models WHERE bandit = ? AND kind = 'upload'"
+    return int(store.rows(sql, (bandit,))[0][0])
+
+
 def _check_decides(store: Store, bandit: int, agent: BaseAgent) -> None:
     """Raise unless an agent can make decisions as requests ask for them, the newest of the log among them."""
     needed = (
