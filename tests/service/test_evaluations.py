@@ -1,12 +1,16 @@
+import os
+import tempfile
+
 import numpy as np
 import pytest
 from service.served import Served
 from service.shop import Shop
 
 from treebandit.errors import InputError
-from treebandit.service import export, models, queries
+from treebandit.service import export, jobs, models, queries
 from treebandit.service.jobs import EvaluationRequest, evaluated
 from treebandit.service.learner import BanditLearner
+from treebandit.service.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +47,46 @@ def test_what_cannot_be_evaluated_is_told(served):
     reply = done(served, policies=["version:999"])
     assert reply["state"] == "failed"
     assert "no model is kept" in reply["reason"]
+
+
+_SLOW = """
+import json, pathlib, sys, time
+pathlib.Path(json.loads(sys.stdin.read())[3], "part").write_text("a context")
+time.sleep(3600)
+"""
+
+
+def test_a_stop_fails_all_evaluations_and_leaves_no_files(tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setattr(jobs, "_CODE", _SLOW)
+    url = f"sqlite:///{tmp_path}/store.db"
+    with Served(url, learner="none") as served:
+        served.make()
+        path = "/v1/bandits/shop/evaluations"
+        asked = [served.call("POST", path, {"policies": ["uniform"]}, 202)["id"] for _ in range(3)]
+        served.until(lambda: list(scratch.glob("treebandit-job-*/part")))
+    assert not list(scratch.iterdir())
+    store = Store.open(url)
+    for number in asked:
+        (found,) = jobs.find(store, store.bandit("shop"), number)
+        assert (found.state, found.reason) == ("failed", "the service was stopped")
+    store.close()
+
+
+def test_folders_of_killed_processes_are_removed_and_those_in_use_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed, young, other = (tmp_path / name for name in ("treebandit-job-1", "treebandit-job-2", "job-3"))
+    for folder in (killed, young, other):
+        folder.mkdir()
+        (folder / "part").write_text("a context")
+    with jobs.scratch_folder() as (used, _):
+        for folder in (killed, other, used):
+            os.utime(folder, (0, 0))
+        jobs.sweep()
+        assert sorted(tmp_path.iterdir()) == sorted([young, other, used])
+    assert not used.exists()
 
 
 def judged(shop, folder, *policies):

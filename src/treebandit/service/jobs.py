@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
+import shutil
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +27,9 @@ from treebandit.service.times import iso, microseconds
 
 _CODE = "from treebandit.service.jobs import main; main()"
 _PAGE = 10_000
+_PREFIX = "treebandit-job-"
+#: Seconds after which a folder without a lock is nobody's: one that was just made may not have it yet.
+_YOUNG = 60.0
 _LONGEST_SECONDS = 3600.0
 #: A job whose process died with its machine is not running any more.
 _LOST_AFTER = round(2 * _LONGEST_SECONDS * 1e6)
@@ -95,33 +102,70 @@ class Jobs:
         task.add_done_callback(self._tasks.discard)
         return number
 
-    def stop(self) -> None:
-        """End what runs; it counts as failed."""
-        for task in self._tasks:
+    async def stop(self) -> None:
+        """End what runs or waits for its turn; it counts as failed."""
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, number: str, row: BanditRow) -> None:
-        async with self._turn:
+        reason: str | None = "the service was stopped"
+        with contextlib.suppress(asyncio.CancelledError):
+            async with self._turn:
+                reason = await self._ended(number, row)
+        if reason is not None:
+            finish(self._store, number, "failed", {"reason": reason})
+
+    async def _ended(self, number: str, row: BanditRow) -> str | None:
+        """Run a job's process to its end; why it has failed, if it did not say so itself."""
+        with scratch_folder() as (folder, lock):
             child = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-c",
                 _CODE,
                 stdin=asyncio.subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                pass_fds=(lock,),
             )
-            given = json.dumps([self._store.secret_url, row.name, number]).encode()
+            given = json.dumps([self._store.secret_url, row.name, number, str(folder)]).encode()
             try:
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     await child.communicate(given)
-                reason = None if child.returncode == 0 else f"its process ended with {child.returncode}"
+                return None if child.returncode == 0 else f"its process ended with {child.returncode}"
             except TimeoutError:
-                reason = f"it took longer than {_LONGEST_SECONDS:g} seconds"
-            except asyncio.CancelledError:
-                reason = "the service was stopped"
-            if reason is not None:
+                return f"it took longer than {_LONGEST_SECONDS:g} seconds"
+            finally:
                 with contextlib.suppress(ProcessLookupError):
                     child.kill()
-                finish(self._store, number, "failed", {"reason": reason})
+                await child.wait()  # it writes to the folder
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[tuple[Path, int]]:
+    """A folder for the parts of a log, gone at the end; and its lock, held while this or a child's process lives."""
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder, lock
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep() -> None:
+    """Remove the folders of processes that were killed; they hold contexts of decisions."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime < _YOUNG:
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def finish(store: Store, number: str, state: str, result: dict[str, Any]) -> None:
@@ -280,8 +324,8 @@ def _model(store: Store, row: BanditRow, policy: str) -> models.Model | None:
 
 
 def main() -> None:
-    """The process of one job: the store's URL, the bandit and the job's id come as its input."""
-    url, name, number = json.loads(sys.stdin.read())
+    """The process of one job: the store's URL, the bandit, the job's id and a folder come as its input."""
+    url, name, number, folder = json.loads(sys.stdin.read())
     with contextlib.suppress(OSError):
         os.nice(10)
     store = Store.open(url)
@@ -290,9 +334,10 @@ def main() -> None:
         return
     request = store.rows("SELECT request FROM jobs WHERE id = ?", (number,))[0][0]
     asked = msgspec.json.decode(bytes(request), type=EvaluationRequest)
-    with tempfile.TemporaryDirectory(prefix="treebandit-job-") as folder:
-        try:
-            finish(store, number, "done", evaluated(store, row, asked, Path(folder)))
-        except TreebanditError as error:
-            finish(store, number, "failed", {"reason": str(error).replace(folder, "the log")})
+    try:
+        finish(store, number, "done", evaluated(store, row, asked, Path(folder)))
+    except TreebanditError as error:
+        finish(store, number, "failed", {"reason": str(error).replace(folder, "the log")})
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # its owner may have been killed
     store.close()

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from treebandit.errors import SavedFileError, StoreError
-from treebandit.service import models
+from treebandit.service import jobs, models
 from treebandit.service.deciding import Policy, fresh_policy, own_stream
 from treebandit.service.jobs import Jobs
 from treebandit.service.keys import KeyRing
@@ -101,6 +101,7 @@ class Runtime:
     async def start(self) -> None:
         """Read the store, begin to write and to learn, and compile what decisions need."""
         self._loop = asyncio.get_running_loop()
+        await asyncio.to_thread(jobs.sweep)
         self.writer.start()
         if self.learner is not None:
             self.learner.start()
@@ -116,7 +117,7 @@ class Runtime:
         for task in (self._watcher, self._warm):
             if task is not None:
                 task.cancel()
-        self.jobs.stop()
+        await self.jobs.stop()
         if self.learner is not None:
             await asyncio.to_thread(self.learner.stop)
         await asyncio.to_thread(self.writer.stop)
