@@ -36,7 +36,9 @@ class Shop:
         )
         wait = None if deferred else config.wait_us
         arm = "abc"[made.chosen[0]]
-        new = NewDecision(id, msgspec.json.encode(made), arm, made.probability, 0, False, wait, subject)
+        new = NewDecision(
+            id, msgspec.json.encode(made), arm, made.probability, 0, False, wait, subject, len(made.chosen)
+        )
         return self.store.append_now(Group(self.row.id, [new]))[0]
 
     def reward(self, id, value=1.0, key=None):

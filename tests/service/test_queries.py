@@ -173,3 +173,18 @@ def test_rewards_count_by_the_aggregation_that_their_decision_was_made_under(sto
     cells = queries.cells(store, shop.now, ALL, 1 << 60)
     assert sum(cell.total for cell in cells) == sum(wanted)
     assert sum(cell.squares for cell in cells) == sum(value**2 for value in wanted)
+
+
+def test_a_default_reward_is_earned_by_each_chosen_arm(store):
+    shop = Shop(store, reward_default=0.5)
+    shop.decide("three", chosen=[2, 0, 1])
+    shop.decide("one")
+    shop.decide("rewarded", chosen=[0, 1])
+    shop.reward("rewarded", 2.0)
+    shop.wait(11)
+    wanted = {"three": 1.5, "one": 0.5, "rewarded": 4.0}
+    assert {each["id"]: each["reward"] for each in export.records(store, shop.now)[0]} == wanted
+    cells = queries.cells(store, shop.now, ALL, 1 << 60)
+    assert sum(cell.total for cell in cells) == sum(wanted.values())
+    assert sum(cell.squares for cell in cells) == sum(value**2 for value in wanted.values())
+    assert sum(cell.answered for cell in cells) == 1

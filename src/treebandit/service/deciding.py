@@ -154,6 +154,7 @@ class Policy:
             holdout=asked.holdout and self.config.mode == "online",
             wait=None if asked.request.deferred else self.config.wait_us,
             subject=asked.subject,
+            chosen=len(body.chosen),
         )
 
     def _is_holdout(self, by: str) -> bool:

@@ -53,7 +53,7 @@ class RewardBody(msgspec.Struct, omit_defaults=True):
 
 
 class NewDecision(NamedTuple):
-    """A decision to append; `wait` in microseconds, None where it awaits its activation."""
+    """A decision to append; `wait` in microseconds, None where it awaits its activation. chosen: how many arms."""
 
     id: str
     body: bytes
@@ -63,6 +63,7 @@ class NewDecision(NamedTuple):
     holdout: bool
     wait: int | None
     subject: str | None = None
+    chosen: int = 1
 
 
 class NewEvent(NamedTuple):

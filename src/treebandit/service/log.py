@@ -136,7 +136,8 @@ class _Batch:
         self.decisions += 1
         due = None if new.wait is None else self.time + new.wait
         chosen = (new.arm, new.probability, new.version, int(new.holdout), new.subject)
-        self._store("decision", (new.id, "", due, self.decisions, None, *chosen), new.body)
+        # The value of a decision is what a reward of 1 for each of its arms comes to.
+        self._store("decision", (new.id, "", due, self.decisions, float(new.chosen), *chosen), new.body)
         stored = Stored(self.place, self.time, False, new.body, new.version, new.holdout)
         known.decision = (stored, due)
         if known.rewards and (terms := known.terms) is not None:

@@ -80,7 +80,8 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
 
     A reward is final where the wait of its decision has ended; where no default stands in for rewards that never
     come, under `first`, as soon as it is there. To count what has come before its wait is over would count those who
-    buy at once and leave out those who never do.
+    buy at once and leave out those who never do. A default is earned by each chosen arm; decisions of 0.2 and
+    before have not logged how many these are, and count one.
     """
     defaults, hows = default_rewards(store, row), _aggregations(store, row)
     default = "CASE " + "WHEN v.due <= ? THEN CAST(? AS DOUBLE PRECISION) " * len(defaults) + "END"
@@ -93,13 +94,14 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
     known = f"WHEN v.due IS NOT NULL AND CASE {at_once} END = 1 THEN v.value"
     found = store.rows(
         f"""WITH due AS (
-            SELECT d.bandit, d.decision, d.place, d.time, d.holdout, d.arm, d.probability, coalesce(d.due,
+            SELECT d.bandit, d.decision, d.place, d.time, d.holdout, d.arm, d.probability,
+                coalesce(d.value, 1) AS chosen, coalesce(d.due,
                 (SELECT x.due FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'activation')) AS due
             FROM entries d
             WHERE d.bandit = ? AND d.kind = 'decision' AND d.time >= ? AND d.time < ? AND d.arm IS NOT NULL),
         valued AS MATERIALIZED (SELECT d.*, {value} END AS value FROM due d),
         earned AS MATERIALIZED (
-            SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, {default})
+            SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, v.chosen * {default})
                 {known if row.config.reward_default is None else ""} END AS reward FROM valued v)
         SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(reward * reward),
             count(value), sum(probability)
