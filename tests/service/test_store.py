@@ -186,6 +186,14 @@ def test_erasing_waits_for_what_another_replica_is_storing(cluster):
     store.close()
 
 
+def test_decisions_are_kept_at_least_for_their_wait():
+    with pytest.raises(ParameterError, match="before their rewards count"):
+        checked(BanditConfig(wait=8 * 86_400, retention=7.0))
+    config = checked(BanditConfig(wait=7 * 86_400, retention=7.0))
+    with pytest.raises(ParameterError, match="retention=1 days is shorter"):
+        changed(config, {"retention": 1.0})
+
+
 def test_old_decisions_are_purged_with_their_rewards(store):
     row = made(store, retention=1.0)
     stored(store, row.id, decision("old"), reward("old"))

@@ -31,7 +31,7 @@ class BanditConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     that is spread over all arms. draws: samples that a probability is counted in. holdout: share of decisions that
     `holdout_policy` makes instead: `uniform`, `baseline`, or `arm:NAME`. columns: features with their kinds,
     {"age": "number", "city": "category", "member": "flag"}; others may come. retention: days after which decisions
-    and their rewards are deleted; null: never. learning: false, the model stays as it is.
+    and their rewards are deleted, no shorter than wait; null: never. learning: false, the model stays as it is.
     """
 
     agent: dict[str, Any] = {}
@@ -60,6 +60,11 @@ def checked(config: BanditConfig) -> BanditConfig:
     """The settings with an agent that can be built; a seed is drawn where none is given, so that replays agree."""
     if config.reward_default is not None and not math.isfinite(config.reward_default):
         raise ParameterError(f"reward_default={config.reward_default}; give a finite number, or null")
+    if config.retention is not None and 86_400 * config.retention < config.wait:
+        raise ParameterError(
+            f"retention={config.retention:g} days is shorter than wait={config.wait:g} seconds, so that decisions "
+            "would be deleted before their rewards count; give a longer retention or a shorter wait"
+        )
     policy = config.holdout_policy
     if policy not in ("uniform", "baseline") and not (policy.startswith("arm:") and len(policy) > 4):
         raise ParameterError(f"holdout_policy={policy!r}; give 'uniform', 'baseline' or 'arm:NAME'")
