@@ -84,6 +84,20 @@ def test_administration(reply):
     assert reply["evaluations"] == [501]
 
 
+@pytest.mark.parametrize(("default", "retention"), [(None, 1.4), (None, 0.4), (0.5, None)])
+def test_settings_that_are_sent_back_as_they_were_shown_stay(served, default, retention):
+    name = f"sent-back-{default}-{retention}"
+    served.make(name, reward_default=default, retention=retention, wait=600.25, floor=1 / 3)
+    before = served.store.bandit(name)
+    path = f"/bandits/{name}/personalizer/v1.0/configurations/service"
+    shown = served.call("GET", path)
+    served.call("PUT", path, shown)
+    assert served.store.bandit(name) == before
+    served.call("PUT", path, {**shown, "logRetentionDays": 30, "rewardWaitTime": "00:20:00"})
+    after = served.store.bandit(name).config
+    assert (after.reward_default, after.retention, after.wait, after.floor) == (default, 30.0, 1200.0, 1 / 3)
+
+
 @pytest.mark.parametrize(
     "base",
     [

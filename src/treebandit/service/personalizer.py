@@ -165,13 +165,11 @@ async def get_configuration(request: Request, policy: Policy) -> Response:
 async def put_configuration(request: Request, policy: Policy) -> Response:
     """Change them."""
     given = decoded(await read(request, runtime(request).limits.body), dict[str, Any])
-    patch = patched(given)
 
     def change(before: BanditConfig | None) -> BanditConfig:
         if before is None:
             raise no_bandit(policy.name)
-        kept = {**before.personalizer, **patch["personalizer"]}
-        return changed(before, {**patch, "personalizer": kept})
+        return changed(before, patched(given, before))
 
     row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, policy.name, change)
     await runtime(request).refresh()

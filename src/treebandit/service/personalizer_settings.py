@@ -41,8 +41,12 @@ def shown(config: BanditConfig, edited: int) -> dict[str, Any]:
     }
 
 
-def patched(given: dict[str, Any]) -> dict[str, Any]:
-    """What a service configuration changes in the settings."""
+def patched(given: dict[str, Any], before: BanditConfig) -> dict[str, Any]:
+    """What a service configuration changes in the settings.
+
+    Its words are coarser than the settings (no default reward is 0, a retention is whole days): what comes back as it
+    was shown leaves the setting as it is.
+    """
     known = {
         "rewardWaitTime": ("wait", seconds),
         "defaultReward": ("reward_default", _number),
@@ -58,11 +62,14 @@ def patched(given: dict[str, Any]) -> dict[str, Any]:
         "autoOptimizationFrequency",
         "autoOptimizationStartDate",
     )
+    was = shown(before, 0)
     patch: dict[str, Any] = {
-        ours: read(given[name]) for name, (ours, read) in known.items() if given.get(name) is not None
+        ours: value
+        for name, (ours, read) in known.items()
+        if given.get(name) is not None and (value := read(given[name])) != read(was[name])
     }
-    patch["personalizer"] = {name: given[name] for name in kept if given.get(name) is not None}
-    return patch
+    own = {name: given[name] for name in kept if given.get(name) is not None and given[name] != was.get(name)}
+    return {**patch, "personalizer": {**before.personalizer, **own}}
 
 
 def _number(value: Any) -> float:
