@@ -2,7 +2,8 @@
 
     python scripts/write_navigation.py [results/navigation]
 
-Maps need the records themselves and the road network (TREEBANDIT_ROADS); without a folder the maps stay as they are.
+Maps need the records themselves and the road network (TREEBANDIT_ROADS); without a folder the maps stay as they are. From
+records of one seed only the maps of a single run are drawn.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def main(records: Path | None) -> None:
     if records is not None:
         recorded = read_results(records)
         recorded = replace(recorded, runs=recorded.runs.filter(instances), plan=recorded.plan.clear())
-        names = (f"{kind}-navigation-{place}" for kind in ("map", "map-one-run") for place in (1, 2))
-        copy_figures(recorded, tuple(names))
+        kinds = ("map", "map-one-run") if recorded.runs["seed"].n_unique() > 1 else ("map-one-run",)
+        copy_figures(recorded, tuple(f"{kind}-navigation-{place}" for kind in kinds for place in (1, 2)))
     regret = regret_after(results)
     lines = [INTRODUCTION, *reference_lines(results), *instance_tables(regret), *pair_table(regret)]
     for name, section in (("default-navigation", fresh_table), ("navigation-noise", noise_tables)):
