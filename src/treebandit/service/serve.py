@@ -17,6 +17,7 @@ from treebandit.service.app import make_app
 from treebandit.service.demo import in_background
 from treebandit.service.exchange import error_answer
 from treebandit.service.ids import IDS
+from treebandit.service.keys import KeyRing
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import LearnerPlace, Limits, Runtime
 from treebandit.service.store import Store
@@ -196,13 +197,13 @@ def serve(
         extra={
             "url": f"http://{host}:{address[1]}",
             "store": store.url,
-            "keys": "required" if _has_keys(store) else "none: this machine only",
+            "keys": "required" if _needs_keys(store) else "none: this machine only",
         },
     )
     if demo:
-        if _has_keys(store):
+        if _needs_keys(store):
             raise ParameterError(
-                "the store has keys, and the demo's visitors have none; give --demo another --store"
+                "the store has, or had, keys, and the demo's visitors have none; give --demo another --store"
             )
         in_background(f"http://{host}:{address[1]}")
     server.run(sockets=[listener])
@@ -224,5 +225,5 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _has_keys(store: Store) -> bool:
-    return bool(store.rows("SELECT 1 FROM keys LIMIT 1"))
+def _needs_keys(store: Store) -> bool:
+    return KeyRing(store).required
