@@ -2,8 +2,8 @@
 
     python scripts/write_navigation.py [results/navigation]
 
-Maps need the records themselves and the road network (TREEBANDIT_ROADS); without a folder the maps stay as they are. From
-records of one seed only the maps of a single run are drawn.
+Maps need the records themselves and the road network (TREEBANDIT_ROADS); without a folder the maps stay as they are.
+From records of one seed only the maps of a single run are drawn.
 """
 
 from __future__ import annotations
