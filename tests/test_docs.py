@@ -55,6 +55,7 @@ def test_the_command_line_page_is_what_help_says():
 
 def test_the_study_on_the_experiments_page_can_be_run(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_agents", raising=False)
     (tmp_path / "my.csv").write_text("x,y\n1,a\n2,b\n")
     (tmp_path / "my_agents.py").write_text("from treebandit import Uniform as Mine\n")
     blocks = re.findall(
