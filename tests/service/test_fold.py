@@ -162,13 +162,18 @@ def test_rolling_back_is_what_was_learned_then(sqlite, tmp_path):
     session.close()
 
 
-def test_erased_rows_are_in_no_later_model(store, tmp_path):
-    shop = Shop(store)
-    session = store.database.learner_session()
+def learned(store):
+    """A shop with a snapshot and a checkpoint of forty decisions, its learner and the learner's session."""
+    shop, session = Shop(store), store.database.learner_session()
     play(shop, 40)
     learner = BanditLearner(store, session, shop.now)
     learner.publish()
     learner.checkpoint()
+    return shop, learner, session
+
+
+def test_erased_rows_are_in_no_later_model(store, tmp_path):
+    shop, learner, session = learned(store)
     before = learner.fold.rows
     assert erasure.erase(store, shop.row.id, subject="s1") == 10
     place = shop.now.place
@@ -184,14 +189,8 @@ def test_erased_rows_are_in_no_later_model(store, tmp_path):
 
 @pytest.mark.parametrize("during", ["stopped", "starting"])
 def test_an_erasure_that_no_learner_has_seen_deletes_the_old_models_too(sqlite, monkeypatch, during):
-    shop = Shop(sqlite)
-    session = sqlite.database.learner_session()
-    play(shop, 40)
-    learner = BanditLearner(sqlite, session, shop.now)
-    learner.publish()
-    learner.checkpoint()
-    row = shop.now
-    made = Fold.at
+    shop, _, session = learned(sqlite)
+    row, made = shop.now, Fold.at
 
     def erase():
         monkeypatch.setattr(Fold, "at", made)

@@ -175,8 +175,7 @@ def _read_once(log: str, reward_model: _Described, folds: int, stamp: tuple[Any,
 
 
 def _events(log: DecisionLog, reward_model: Any, folds: int) -> _Events:
-    log, _ = log.without_control(log.check())
-    summary = log.check()
+    log, summary, _ = log.without_control()
     log = log.rewarded()
     if summary.sets or summary.with_probability < summary.decisions:
         raise LogError(

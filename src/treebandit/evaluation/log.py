@@ -185,15 +185,17 @@ class DecisionLog:
         """Only the decisions for which these polars expressions hold."""
         return replace(self, frame=self.frame.filter(*conditions))
 
-    def without_control(self, summary: LogSummary) -> tuple[Self, int]:
-        """The log without a control group that always gets the same arm, and how many decisions that leaves out.
+    def without_control(self) -> tuple[Self, LogSummary, int]:
+        """The log without a control group that always gets the same arm, checked, and how many decisions are left out.
 
         They tell nothing of other policies. Who is in the group does not depend on the context, so that the others
-        are as good a sample. summary: what `check` found.
+        are as good a sample.
         """
+        summary = self.check()
         if not 0 < summary.control < summary.decisions:
-            return self, 0
-        return self.filter(~CONTROL), summary.control
+            return self, summary, 0
+        others = self.filter(~CONTROL)
+        return others, others.check(), summary.control
 
     def rewarded(self) -> Self:
         """Only the decisions whose reward has come."""

@@ -185,16 +185,20 @@ def records(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
         yield record
 
 
+def _opened(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+
+
 def _is_marked(path: Path) -> bool:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-        return file.read(len(BOM_UTF8)) == BOM_UTF8
+    with _opened(path) as file:
+        return bool(file.read(len(BOM_UTF8)) == BOM_UTF8)
 
 
 def lines_of(path: Path, wanted: str = _FORMS) -> Iterator[tuple[int, bytes]]:
     """The lines of a file, packed with gzip or not, and their numbers from 1. wanted: where there is none."""
     if not path.exists():
         raise LogError(f"{path} does not exist; give {wanted}")
-    with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+    with _opened(path) as file:
         for number, line in enumerate(file, 1):
             yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
 

@@ -117,17 +117,14 @@ def _without_control(
     log: DecisionLog, targets: Mapping[str, TargetPolicy]
 ) -> tuple[DecisionLog, LogSummary, list[str]]:
     """The log, checked, without a control group, unless only the logging policy is asked for."""
-    summary = log.check()
     if all(isinstance(target, LoggingPolicy) for target in targets.values()):
-        return log, summary, []
-    others, left_out = log.without_control(summary)
-    if not left_out:
-        return log, summary, []
+        return log, log.check(), []
+    others, summary, left_out = log.without_control()
     notes = [
         f"{left_out:,} decisions of a holdout that played one arm for certain are left out: they tell nothing of other "
         "policies."
     ]
-    return others, others.check(), notes
+    return others, summary, notes if left_out else []
 
 
 def _with_rewards(log: DecisionLog, summary: LogSummary, settings: Settings) -> tuple[DecisionLog, list[str]]:

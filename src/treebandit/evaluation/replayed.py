@@ -71,7 +71,7 @@ def replay(
     check_number("seed", seed, least=0, whole=True)
     if isinstance(agent, type) or not callable(getattr(agent, "probabilities", None)):
         raise ParameterError(f"{agent!r} has no method probabilities; give an agent of treebandit")
-    log, _ = log.without_control(log.check())
+    log, _, _ = log.without_control()
     known = _logged(log)
     if least_probability is None:
         least_probability = least_logged(known, uniform=not len(known) or bool(np.ptp(known) <= 1e-9))

@@ -167,8 +167,7 @@ class Blend(TreeModel):
             if predicted is not update.predicted:
                 predicted[:] = update.predicted + w * (scores - update.predicted)
             if kernel is not None:
-                compared = _compared(kernel_before[:2], predicted, kernel, targets)
-                self.kernel_errors = np.array([*compared.tolist(), kernel_before[2] + len(targets)])
+                self.kernel_errors = _with_kernel(kernel_before, predicted, kernel, targets)
             if change is not None:
                 change()
 
@@ -183,8 +182,7 @@ class Blend(TreeModel):
             errors = _compared(errors, predicted, scores, targets)
         if encoder.kernel is not None:
             blended = predicted + _weight(errors) * (scores - predicted)
-            compared = _compared(kernel_errors[:2], blended, encoder.kernel_scores(rows), targets)
-            kernel_errors = np.array([*compared.tolist(), kernel_errors[2] + len(targets)])
+            kernel_errors = _with_kernel(kernel_errors, blended, encoder.kernel_scores(rows), targets)
         return {"errors": errors, "kernel_errors": kernel_errors}
 
     def estimate(self, rows: Candidates) -> Estimate:
@@ -312,3 +310,8 @@ def _compared(errors: Floats, predicted: Floats, scores: Floats, targets: Floats
         product = _MEMORY * product + (r - f) * (g - f)
         square = _MEMORY * square + (g - f) * (g - f)
     return np.array([product, square])
+
+
+def _with_kernel(errors: Floats, predicted: Floats, kernel: Floats, targets: Floats) -> Floats:
+    """The same of the kernel regression beside what both others predict, and how many rows it has predicted."""
+    return np.array([*_compared(errors[:2], predicted, kernel, targets).tolist(), errors[2] + len(targets)])

@@ -55,7 +55,7 @@ class Policy:
     revision: int
     version: int
     agent: Any
-    #: Who decides with the agent holds it; the event loop only where it need not wait.
+    #: Held while the agent decides. The event loop takes it only where it is free.
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def decide(self, request: DecisionRequest, random: Random) -> Sequence[NewEvent | NewDecision]:

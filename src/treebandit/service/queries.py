@@ -24,6 +24,10 @@ _VALUE = {
 }
 
 
+#: All settings that a bandit has had, and the places where they were set.
+_Configs = list[tuple[int, BanditConfig]]
+
+
 class Window(NamedTuple):
     """Decisions with since <= time < until, in microseconds since 1970."""
 
@@ -83,7 +87,8 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
     buy at once and leave out those who never do. A default is earned by each chosen arm; decisions of 0.2 and
     before have not logged how many these are, and count one.
     """
-    defaults, hows = default_rewards(store, row), _aggregations(store, row)
+    configs = _configs(store, row)
+    defaults, hows = _defaults(store, row, configs), _aggregations(row, configs)
     default = "CASE " + "WHEN v.due <= ? THEN CAST(? AS DOUBLE PRECISION) " * len(defaults) + "END"
     in_time = f"{_OF_DECISION} AND {_KIND} = 'reward' AND x.time + 0 < d.due AND x.value IS NOT NULL"
     rewards = f"FROM entries x WHERE {in_time}"
@@ -163,8 +168,12 @@ def newest_decision(store: Store, bandit: int) -> bytes | None:
 
 def default_rewards(store: Store, row: BanditRow) -> list[tuple[int, float | None]]:
     """Default rewards in the order of time, each with the last end of a wait that was closed with it."""
+    return _defaults(store, row, _configs(store, row))
+
+
+def _defaults(store: Store, row: BanditRow, configs: _Configs) -> list[tuple[int, float | None]]:
     found: list[tuple[int, float | None]] = []
-    for (_, before), (place, after) in pairwise(_configs(store, row)):
+    for (_, before), (place, after) in pairwise(configs):
         if after.reward_default != before.reward_default:
             close = store.last_entry(row.id, ["close"], place)
             until = 0 if close is None else msgspec.json.decode(close.body)["until"]
@@ -172,9 +181,8 @@ def default_rewards(store: Store, row: BanditRow) -> list[tuple[int, float | Non
     return [*found, (_NO_END, row.config.reward_default)]
 
 
-def _aggregations(store: Store, row: BanditRow) -> list[tuple[int, Aggregation]]:
+def _aggregations(row: BanditRow, configs: _Configs) -> list[tuple[int, Aggregation]]:
     """How rewards of a decision become one, in the order of time, each with the place before which it was so."""
-    configs = _configs(store, row)
     changes = [
         (place, before.aggregation)
         for (_, before), (place, after) in pairwise(configs)
@@ -183,9 +191,8 @@ def _aggregations(store: Store, row: BanditRow) -> list[tuple[int, Aggregation]]
     return [*changes, (_NO_END, row.config.aggregation)]
 
 
-def _configs(store: Store, row: BanditRow) -> list[tuple[int, BanditConfig]]:
-    """All settings that the bandit has had, and the places where they were set."""
-    found: list[tuple[int, BanditConfig]] = []
+def _configs(store: Store, row: BanditRow) -> _Configs:
+    found: _Configs = []
     while entries := store.entries(row.id, found[-1][0] if found else 0, 500, kind="config"):
         found += [(each.place, msgspec.json.decode(each.body, type=BanditConfig)) for each in entries]
     return found

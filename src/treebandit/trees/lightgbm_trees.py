@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +12,7 @@ from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.parameters import check_choice, check_number
 from treebandit.trees.forest import Forest, joined, less_or_equal
-from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
+from treebandit.trees.limits import check_installed, check_limits, own_options, single_precision
 
 _DEFAULT_LEFT, _MISSING_KIND, _MISSING_NAN = 2, 12, 8
 
@@ -61,8 +60,7 @@ class LightGBMTrees:
 
     def __post_init__(self) -> None:
         check_limits(self)
-        check_options(self, self.options, _REFUSED)
-        object.__setattr__(self, "options", deepcopy(dict(self.options)))  # their owner may change them
+        object.__setattr__(self, "options", own_options(self, self.options, _REFUSED))
         check_choice("LightGBMTrees.mode", self.mode, ("boosting", "forest"))
         check_number("LightGBMTrees.bagging_fraction", self.bagging_fraction, above=0.0, most=0.999)
         check_installed("lightgbm", "lightgbm", "lightgbm")

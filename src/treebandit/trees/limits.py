@@ -6,6 +6,7 @@ import inspect
 import reprlib
 import sys
 from collections.abc import Collection, Mapping
+from copy import deepcopy
 from importlib.util import find_spec
 from typing import Any
 
@@ -46,8 +47,11 @@ def check_max_features(learner: object, tried: Any) -> None:
     check_number(f"{type(learner).__name__}.max_features", tried, **limits)
 
 
-def check_options(learner: object, options: Any, refused: Collection[str]) -> None:
-    """Raise a ParameterError for an option that would make other trees than those measured, or has an argument."""
+def own_options(learner: object, options: Any, refused: Collection[str]) -> dict[str, Any]:
+    """A copy of a learner's options, whose owner may change them.
+
+    Raises a ParameterError for an option that would make other trees than those measured, or has an argument.
+    """
     name = type(learner).__name__
     if not (isinstance(options, Mapping) and all(isinstance(option, str) for option in options)):
         raise ParameterError(
@@ -59,6 +63,7 @@ def check_options(learner: object, options: Any, refused: Collection[str]) -> No
                 f"{name}(options={{{option!r}: {reprlib.repr(options[option])}}}); leave {option} out: it makes other "
                 "trees than the plain regression trees measured here, or has an argument of its own"
             )
+    return deepcopy(dict(options))
 
 
 def check_installed(module: str, library: str, extra: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +12,7 @@ from treebandit.core import Features, Floats
 from treebandit.errors import ParameterError
 from treebandit.trees import ubjson
 from treebandit.trees.forest import Forest, joined
-from treebandit.trees.limits import check_installed, check_limits, check_options, single_precision
+from treebandit.trees.limits import check_installed, check_limits, own_options, single_precision
 
 #: Options under which rows too few to split give trees that can be written down without the library.
 _PLAIN = frozenset(
@@ -55,8 +54,7 @@ class XGBoostTrees:
 
     def __post_init__(self) -> None:
         check_limits(self)
-        check_options(self, self.options, _REFUSED)
-        object.__setattr__(self, "options", deepcopy(dict(self.options)))  # their owner may change them
+        object.__setattr__(self, "options", own_options(self, self.options, _REFUSED))
         check_installed("xgboost", "xgboost", "xgboost")
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
