@@ -127,3 +127,34 @@ def test_the_package_can_be_imported_where_nothing_can_be_written(folder):
     lock(folder)
     code = "import treebandit; print(treebandit.__file__, treebandit.Bandit(seed=0).choose([1.0, 2.0], arms=[0, 1]))"
     assert run(code, folder).startswith(str(folder))
+
+
+PARTS = """
+from treebandit.compiled import part
+
+@part()
+def scaled(x):
+    return {scale} * x
+"""
+CALLER = """
+from shop.parts import scaled
+from treebandit.compiled import njit
+
+@njit()
+def total(x):
+    return scaled(x) + scaled(x)
+"""
+
+
+def test_code_is_compiled_anew_when_the_file_of_one_of_its_parts_changes(folder):
+    """numba looks at the file of the kernel only, so that an update would run what was compiled before it."""
+    package = folder / "shop"
+    package.mkdir()
+    for name, text in (("__init__", ""), ("kernel", CALLER), ("parts", PARTS.format(scale=1))):
+        (package / f"{name}.py").write_text(text)
+    code = "from shop.kernel import total; print(total(3), sum(total.stats.cache_hits.values()))"
+    results = [run(code, folder).split() for _ in range(2)]
+    (package / "parts.py").write_text(PARTS.format(scale=10))
+    results += [run(code, folder).split() for _ in range(2)]
+    assert results == [["6", "0"], ["6", "1"], ["60", "0"], ["60", "1"]]
+    assert len(list(package.rglob("*.nbc"))) == 1

@@ -2,20 +2,25 @@
 
 numba's own cache fails at import where neither the package nor the home folder can be written, as in many containers;
 and it does not read what it cannot write. Here compiled code is read from every folder that has some, and saved into
-the first that can be written.
+the first that can be written. numba also takes code for current as long as the kernel's own file is the same; here the
+files of the parts that are compiled into it count, too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import warnings
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
+from functools import cache, cached_property
+from types import ModuleType
 from typing import Any
 
 import numba
 from numba.core import caching
+from numba.core.dispatcher import Dispatcher
 
 
 def njit(*, cache: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -41,14 +46,25 @@ def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 class _File(caching.IndexDataCacheFile):  # type: ignore[misc]
     """Compiled code of one function: an index of signatures, and one file each.
 
-    Files are named after their signature. numba counts them, so that two processes that compile two signatures at the
-    same time may give both the same name, and one would later run the code of the other.
+    Files are named after their signature and source. numba counts them, so that two processes that compile two
+    signatures, or two versions, at the same time may give both the same name, and one would run the code of the other.
     """
 
     def save(self, key: Any, data: Any) -> None:
-        number = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6], "big")
-        self._save_data(self._data_name(number), data)
-        self._save_index({**self._load_index(), key: self._data_name(number)})
+        known = self._load_index()
+        if not known and os.path.exists(self._index_path):  # of other sources, and never to be loaded again
+            self._remove_data()
+        named = repr((self._source_stamp, key)).encode()
+        name = self._data_name(int.from_bytes(hashlib.sha256(named).digest()[:6], "big"))
+        self._save_data(name, data)
+        self._save_index({**known, key: name})
+
+    def _remove_data(self) -> None:
+        start = self._index_name.removesuffix("nbi")
+        for name in os.listdir(self._cache_path):
+            if name.startswith(start) and name.endswith(".nbc"):
+                with suppress(OSError):  # another process was first
+                    os.unlink(self._data_path(name))
 
     def _load_index(self) -> Any:
         try:
@@ -61,11 +77,19 @@ class _Folders:
     """All folders with compiled code of one function; used in place of numba's `FunctionCache`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        places = tuple(caching.CompileResultCacheImpl._locator_classes)
-        self._writable = _cache(function, places)
-        readable = [_cache(function, (_only_read(each),)) for each in places]
+        self._function = function
+        self._places = tuple(caching.CompileResultCacheImpl._locator_classes)
+
+    # Not before the first call: by then all parts of the function are imported.
+    @cached_property
+    def _writable(self) -> Any:
+        return _cache(self._function, self._places)
+
+    @cached_property
+    def _all(self) -> list[Any]:
+        readable = [_cache(self._function, (_only_read(each),)) for each in self._places]
         found = {each.cache_path: each for each in (*readable[::-1], self._writable) if each is not None}
-        self._all = list(found.values())[::-1]
+        return list(found.values())[::-1]
 
     @property
     def cache_path(self) -> str:
@@ -106,8 +130,49 @@ def _cache(function: Callable[..., Any], places: tuple[Any, ...]) -> Any:
     except RuntimeError:  # "no locator available"
         return None
     file = made._cache_file
-    made._cache_file = _File(file._cache_path, made._impl.filename_base, file._source_stamp)
+    stamp = (file._source_stamp, *(_source(each) for each in _modules(function.__module__)))
+    made._cache_file = _File(file._cache_path, made._impl.filename_base, stamp)
     return made
+
+
+@cache
+def _modules(name: str) -> tuple[str, ...]:
+    """Modules of the same package with kernels, parts and their constants that kernels of this one may use."""
+    package, found, left = name.partition(".")[0], set[str](), [name]
+    while left:
+        module = sys.modules.get(each := left.pop())
+        if each in found or each.partition(".")[0] != package or not _has_kernels(module):
+            continue
+        found.add(each)
+        values = vars(module).values()
+        left += [value.__name__ if isinstance(value, ModuleType) else str(_home(value)) for value in values]
+    return tuple(sorted(found))
+
+
+def _has_kernels(module: ModuleType | None) -> bool:
+    return module is not None and any(isinstance(value, Dispatcher) for value in vars(module).values())
+
+
+def _home(value: Any) -> Any:
+    """The module that a function, kernel or class was made in."""
+    return getattr(getattr(value, "py_func", value), "__module__", None)
+
+
+@cache
+def _source(name: str) -> str:
+    """A hash of a module's source and of the options of its kernels, which may come from another module."""
+    module = sys.modules[name]
+    spec, kernels = module.__spec__, [each for each in vars(module).values() if isinstance(each, Dispatcher)]
+    try:
+        source = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]
+    except (AttributeError, OSError):  # made by hand, or without a file
+        source = b""
+    options = [
+        (option, sorted(value) if isinstance(value, set) else value)
+        for kernel in kernels
+        for option, value in sorted(kernel.targetoptions.items())
+    ]
+    return hashlib.sha256(source + repr(options).encode()).hexdigest()
 
 
 @cache

@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, uint64
+from llvmlite import ir
+from numba import int64, types, uint64
+from numba.core.cgutils import get_item_pointer
 from numba.cpython.unsafe.numbers import trailing_zeros
+from numba.extending import intrinsic
 
 from treebandit.compiled import part
 from treebandit.trees.kernels import STEP, mix
@@ -34,6 +37,24 @@ def inner() -> Any:
     return part(error_model="numpy", _nrt=False)
 
 
+@intrinsic
+def _add_moment(context, histogram, place, moment):  # type: ignore[no-untyped-def]
+    """histogram[place] += moment. numba adds the two parts of a complex number one by one; here they are one vector."""
+
+    def lower(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        array, pair = signature.args[0], ir.VectorType(ir.DoubleType(), 2)
+        values = context.make_array(array)(context, builder, arguments[0])
+        pointer = get_item_pointer(context, builder, array, values, arguments[1:2])
+        pointer = builder.bitcast(pointer, pair.as_pointer())
+        added = ir.Constant(pair, ir.Undefined)
+        for i in range(2):
+            added = builder.insert_element(added, builder.extract_value(arguments[2], i), ir.IntType(32)(i))
+        builder.store(builder.fadd(builder.load(pointer, align=8), added), pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(histogram, place, moment), lower
+
+
 @inner()
 def draw_below(n, key, place):  # type: ignore[no-untyped-def]
     """The number at `place` in the stream of random whole numbers below n that belongs to the key."""
@@ -49,7 +70,7 @@ def add_all(codes, rows, moments, histogram, starts, sign):  # type: ignore[no-u
         for row in rows:
             moment = moments[row] if sign > 0 else -moments[row]
             for group in range(uint64(first), uint64(last)):
-                histogram[starts[group] + codes[row, group]] += moment
+                _add_moment(histogram, starts[group] + codes[row, group], moment)
 
 
 @inner()
@@ -69,7 +90,7 @@ def _add_drawn(table, rows, work, drawn):  # type: ignore[no-untyped-def]
             for j in range(uint64(first), uint64(last)):
                 group = uint64(columns[1, j])
                 code = uint64(codes[row, group])
-                histogram[starts[group] + code] += moment
+                _add_moment(histogram, starts[group] + code, moment)
                 words[j, code >> uint64(6)] |= uint64(1) << (code & uint64(63))
 
 
