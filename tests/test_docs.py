@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from treebandit.checks import check_agent
 from treebandit.errors import DecideOnlyError
 from treebandit.experiments import load_study
 
@@ -78,6 +79,13 @@ def test_the_study_of_an_agent_of_your_own_can_be_run(tmp_path, monkeypatch):
     (tmp_path / "my.toml").write_text(study)
     assert len(list(load_study(tmp_path / "my.toml").runs())) == 2 * 3 * 3
     monkeypatch.delitem(sys.modules, "my_agents")
+
+
+def test_the_agent_made_of_parts_on_the_page_keeps_all_promises():
+    names, page = {}, (DOCS / "how-to" / "own-agent.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "own-agent.md", "exec"), names)
+    check_agent(names["OptimisticLinTS"])
 
 
 def test_the_code_on_the_inputs_page_does_what_it_says(capsys):

@@ -22,6 +22,9 @@ SUBPACKAGES = (
     "environments",
     "evaluation",
     "experiments",
+    "features",
+    "models",
+    "policies",
     "reports",
     "trees",
 )

@@ -22,6 +22,8 @@ PAGES = {
     "core": ("Core", "The words that all packages share: candidates, decisions, rounds, the roles."),
     "saving": ("Saving", "Agents in files; the method `save` of an agent writes them."),
     "features": ("Features", "How frames, dicts and arrays become rows."),
+    "models": ("Models", "What a reward model is: what a row will pay, and how sure that is."),
+    "policies": ("Policies", "How an estimate becomes scores to choose by."),
     "trees": ("Trees", "Tree ensembles seen as leaves, and the libraries that grow them."),
     "environments": ("Environments", "Problems to play: they show rounds and pay rewards."),
     "evaluation": ("Evaluation", "Decision logs, and what another policy would have earned on them."),

@@ -6,6 +6,7 @@ from treebandit.agents.ensemble_sampling import EnsembleSampling as EnsembleSamp
 from treebandit.agents.explaining import Explanation as Explanation
 from treebandit.agents.linear import LinTS as LinTS
 from treebandit.agents.linear import LinUCB as LinUCB
+from treebandit.agents.model_agent import ModelAgent as ModelAgent
 from treebandit.agents.neural import NeuralTS as NeuralTS
 from treebandit.agents.neural import NeuralUCB as NeuralUCB
 from treebandit.agents.simple import EpsilonGreedy as EpsilonGreedy
@@ -21,10 +22,12 @@ from treebandit.checks.agents import check_agent as check_agent
 from treebandit.checks.environments import check_environment as check_environment
 from treebandit.checks.tree_learners import check_tree_learner as check_tree_learner
 from treebandit.core import Agent as Agent
+from treebandit.core import AgentExtras as AgentExtras
 from treebandit.core import Candidates as Candidates
 from treebandit.core import Columns as Columns
 from treebandit.core import Decision as Decision
 from treebandit.core import Environment as Environment
+from treebandit.core import EnvironmentExtras as EnvironmentExtras
 from treebandit.core import Estimate as Estimate
 from treebandit.core import Feedback as Feedback
 from treebandit.core import Oracle as Oracle

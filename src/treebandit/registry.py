@@ -57,11 +57,13 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     None: {
         "agents.base": "BaseAgent",
         "agents.explaining": "Explanation",
+        "agents.model_agent": "ModelAgent",
         "agents.warming": "warm_up",
         "checks.agents": "check_agent",
         "checks.environments": "check_environment",
         "checks.tree_learners": "check_tree_learner",
-        "core": "Agent Candidates Columns Decision Environment Estimate Feedback Oracle Outcome Round play_round",
+        "core": "Agent AgentExtras Candidates Columns Decision Environment EnvironmentExtras Estimate Feedback Oracle "
+        "Outcome Round play_round",
         "datasets.catalogue": "CATALOGUE DataSet load",
         "datasets.labelled": "LabelledTable read_labelled",
         "evaluation.converters.frames": "from_columns to_columns",
@@ -86,6 +88,12 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
         "experiments.run": "play",
         "experiments.spec": "RunSpec Study",
         "experiments.study_file": "load_study shipped_studies",
+        "features.flatten": "flattened",
+        "models.model": "RewardModel",
+        "policies.floor": "ScoreDraws",
+        "policies.policy": "Greedy Policy",
+        "policies.thompson": "Thompson",
+        "policies.ucb": "UCB",
         "reports.evaluation_page": "write_evaluation_page",
         "reports.evaluation_terminal": "print_evaluation",
         "reports.explanations": "explanation_figure",
@@ -105,7 +113,16 @@ _PUBLIC: dict[Kind | None, dict[str, str]] = {
     },
 }
 #: Names of these packages are asked for there, not in `treebandit` itself.
-_APART = ("datasets", "environments", "evaluation", "experiments", "reports")
+_APART = (
+    "datasets",
+    "environments",
+    "evaluation",
+    "experiments",
+    "features",
+    "models",
+    "policies",
+    "reports",
+)
 
 Exports = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
 #: Classes of one's own: by themselves, or by the name that a description has for them.

@@ -191,3 +191,27 @@ def test_of_many_columns_those_are_kept_that_rewards_go_with():
     np.testing.assert_array_equal(again(contexts, arms), encoder(contexts, arms))
     with pytest.raises(SavedFileError):
         LinearEncoder.from_state({**encoder.state(), "kept": np.arange(64) + 50})
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"labels": "yes", "known": None},
+        {"known": "all"},
+        {"names": [1, 2]},
+        {"names": ["one"]},
+        {"categories": [False, 3]},
+        {"linear": {"arms": 10**30}},
+        {"linear": {"arms": 2.7}},
+        {"linear": "all"},
+    ],
+)
+def test_a_forged_encoder_is_refused(forged):
+    random = np.random.default_rng(0)
+    contexts, arms = random.normal(size=(40, 2)).astype(np.float32), np.arange(40) % 2
+    encoder, _ = fitted(Candidates(contexts, arms, Columns.numeric(2)), contexts[:, 0].astype(float))
+    saved = encoder.state()
+    if isinstance(linear := forged.get("linear"), dict):
+        forged = {"linear": {**saved["linear"], **linear}}
+    with pytest.raises(SavedFileError):
+        LinearEncoder.from_state({**saved, **forged})

@@ -6,6 +6,7 @@ from treebandit.agents.ensemble_sampling import EnsembleSampling as EnsembleSamp
 from treebandit.agents.explaining import Explanation as Explanation
 from treebandit.agents.linear import LinTS as LinTS
 from treebandit.agents.linear import LinUCB as LinUCB
+from treebandit.agents.model_agent import ModelAgent as ModelAgent
 from treebandit.agents.neural import NeuralTS as NeuralTS
 from treebandit.agents.neural import NeuralUCB as NeuralUCB
 from treebandit.agents.simple import EpsilonGreedy as EpsilonGreedy

@@ -123,11 +123,15 @@ class Encoder:
     @classmethod
     def restored(cls, state: dict[str, Any], *, categories: CategoryEncoding) -> Encoder:
         """The encoder that `state` described."""
-        columns = schema.columns_in(state)
-        if schema.value(state, "known") is not None:
-            return cls(columns, schema.labels(state, "known"), arm_encoding="one_hot", categories=categories)
-        arms = np.zeros(1, np.intp) if schema.flag(state, "labels") else None
-        return cls(columns, arms, arm_encoding="label", categories=categories)
+        arms, arm_encoding = saved_arms(state)
+        return cls(schema.columns_in(state), arms, arm_encoding=arm_encoding, categories=categories)
+
+
+def saved_arms(state: dict[str, Any]) -> tuple[Indices | None, ArmEncoding]:
+    """Arms to make an encoder with like the one that `state` described, and how it shows them."""
+    if schema.value(state, "known") is not None:
+        return schema.labels(state, "known"), "one_hot"
+    return (np.zeros(1, np.intp) if schema.flag(state, "labels") else None), "label"
 
 
 def plain_rows(contexts: Features, *, unit: bool) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import SavedFileError
-from treebandit.features.encoding import ArmEncoding, Encoder, OneHot
+from treebandit.features.encoding import ArmEncoding, Encoder, OneHot, saved_arms
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
@@ -257,16 +257,14 @@ class LinearEncoder(Encoder):
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The encoder that `state` described."""
-        columns = Columns(tuple(state["categories"]), tuple(state["names"]))
-        hot = state["known"] is not None
-        arms = state["known"] if hot else np.zeros(1, np.intp) if state["labels"] else None
+        columns, (arms, arm_encoding) = schema.columns_in(state), saved_arms(state)
         kept = None if schema.value(state, "kept") is None else schema.labels(state, "kept")
         if kept is not None and not ((kept >= 0) & (kept < len(columns))).all():
             raise schema.refused("kept", kept, f"some of the columns 0 to {len(columns) - 1}")
-        encoder = cls(columns, arms, arm_encoding="one_hot" if hot else "label", kept=kept)
-        if state["linear"]:
-            encoder._arms, encoder.ridge = int(state["linear"]["arms"]), Ridge()
-            encoder.ridge.restore(state["linear"]["ridge"])
+        encoder = cls(columns, arms, arm_encoding=arm_encoding, kept=kept)
+        if (linear := schema.optional(state, "linear")) is not None:
+            encoder._arms, encoder.ridge = schema.whole(linear, "arms", most=_MOST_ARMS), Ridge()
+            encoder.ridge.restore(schema.part(linear, "ridge"))
             if encoder.ridge.categories != encoder._linear_columns.categories:
                 raise SavedFileError("the saved regressions do not have the columns of the encoder")
         if (effects := schema.optional(state, "effects")) is not None:

@@ -1,7 +1,5 @@
 """Policies: how an estimate becomes a choice, and with which probability."""
 
-from treebandit.policies.policy import Greedy, Policy
-from treebandit.policies.thompson import Thompson
-from treebandit.policies.ucb import UCB
+from treebandit.registry import exports
 
-__all__ = ["UCB", "Greedy", "Policy", "Thompson"]
+__all__, __getattr__, __dir__ = exports(__name__)

@@ -1,0 +1,1 @@
+from treebandit.features.flatten import flattened as flattened

@@ -1,0 +1,1 @@
+from treebandit.models.model import RewardModel as RewardModel
