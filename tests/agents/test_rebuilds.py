@@ -232,16 +232,16 @@ class Written(np.ndarray):
     """What a rebuild has read; it reads more just when that is copied, as a thread may."""
 
     def __deepcopy__(self, memo):
-        self.rebuild.read["completed"] = np.zeros(7)
+        self.rebuild.snapshot["completed"] = np.zeros(7)
         return np.array(self)
 
 
 def test_a_rebuild_is_copied_while_its_thread_reads_the_model():
     rebuild = until(DUE + 1).model.rebuild
-    rebuild.read["beside"] = seen = np.zeros(7).view(Written)
+    rebuild.snapshot["beside"] = seen = np.zeros(7).view(Written)
     seen.rebuild = rebuild
-    assert list(deepcopy(rebuild).read) == ["beside"]
-    assert list(rebuild.read) == ["beside", "completed"]
+    assert list(deepcopy(rebuild).snapshot) == ["beside"]
+    assert list(rebuild.snapshot) == ["beside", "completed"]
 
 
 @pytest.mark.parametrize("copy", ["pickled", "saved"])

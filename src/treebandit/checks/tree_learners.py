@@ -158,15 +158,15 @@ def _slow_estimate(forest: Forest, features: Features, targets: Floats) -> list[
             )
             prefix += float(forest.values[leaf])
     means = {leaf: math.fsum(given) / len(given) for leaf, given in suggested.items()}
-    spreads = {leaf: _spread(given, means[leaf]) for leaf, given in suggested.items()}
+    variances = {leaf: _variance(given, means[leaf]) for leaf, given in suggested.items()}
     return [
         np.array([forest.base + math.fsum(means[leaf] for leaf in row) for row in leaves]),
-        np.array([math.fsum(spreads[leaf] for leaf in row) for row in leaves]),
+        np.array([math.fsum(variances[leaf] for leaf in row) for row in leaves]),
         np.array([math.fsum(len(suggested[leaf]) for leaf in row) for row in leaves]),
     ]
 
 
-def _spread(given: list[float], mean: float) -> float:
+def _variance(given: list[float], mean: float) -> float:
     """s²/c, which one row alone does not have."""
     if len(given) < 2:
         return math.nan

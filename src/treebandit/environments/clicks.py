@@ -18,7 +18,7 @@ KINDS = ("discrete", "numbers", "three-way")
 #: Categories of a visitor's four columns; two numbers follow.
 CATEGORIES = (6, 5, 4, 3)
 #: Standard deviation of the logarithm of what a click spends.
-_SPREAD = 1.5
+_LOG_SD = 1.5
 _MOST_ARMS = 10_000
 
 
@@ -104,7 +104,7 @@ class Clicks(OneRoundAtATime):
             raise ChoiceError(f"choice {rows.tolist()}; choose one offer")
         mean = float(self._means[rows[0]])
         reward = float(self._luck.random() < mean)
-        spent = float(self._luck.lognormal(-(_SPREAD**2) / 2.0, _SPREAD))
+        spent = float(self._luck.lognormal(-(_LOG_SD**2) / 2.0, _LOG_SD))
         if self.spend:
             reward *= spent
         return Outcome(np.array([reward]), float(self._means.max()) - mean)

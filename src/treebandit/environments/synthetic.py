@@ -33,7 +33,7 @@ class _KnownTruth(OneRoundAtATime):
         check_seed(seed)
         streams = np.random.SeedSequence(seed).spawn(4)
         truth, self._stream, self._luck, self._ties = (np.random.default_rng(stream) for stream in streams)
-        self._binary, self._spread, self._slots = rewards == "binary", noise, 1
+        self._binary, self._noise, self._slots = rewards == "binary", noise, 1
         self._means: Floats = np.empty(0)
         return truth
 
@@ -46,7 +46,7 @@ class _KnownTruth(OneRoundAtATime):
         if self._binary:
             rewards = (self._luck.random(len(means)) < means).astype(np.float64)
         else:
-            rewards = means + self._spread * self._luck.standard_normal(len(means))
+            rewards = means + self._noise * self._luck.standard_normal(len(means))
         return Outcome(rewards, max(0.0, float(best - means.sum())))
 
     def _squash(self, scores: Floats) -> Floats:

@@ -81,18 +81,18 @@ class Encoder:
         self._label = arms is not None and arm_encoding in ("auto", "label")
         self.known = np.unique(arms) if arms is not None and arm_encoding == "one_hot" else None
         one_hot = categories == "one_hot" and any(columns.categories)
-        self._spread = OneHot(columns) if one_hot else None
+        self._one_hot = OneHot(columns) if one_hot else None
         self._front = 1 if self._label else 0 if self.known is None else len(self.known)
-        self.width = self._front + (self._spread.width if self._spread else len(columns))
+        self.width = self._front + (self._one_hot.width if self._one_hot else len(columns))
         arm_group = () if self.known is None else ((0, self._front),)
-        groups = self._spread.column_groups if self._spread else ()
+        groups = self._one_hot.column_groups if self._one_hot else ()
         behind = tuple((self._front + start, self._front + stop) for start, stop in groups)
         self.column_groups: ColumnGroups = (*arm_group, *behind)
 
     @property
     def sources(self) -> Indices:
         """(width,), the column that each feature stems from; -1 for the arm."""
-        columns = self._spread.layout[0] if self._spread else np.arange(len(self.columns))
+        columns = self._one_hot.layout[0] if self._one_hot else np.arange(len(self.columns))
         return np.concatenate([np.full(self._front, -1), columns])
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
@@ -100,12 +100,12 @@ class Encoder:
         if contexts.shape[1] > len(self.columns):
             contexts = contexts[:, : len(self.columns)]
         if not self._front:
-            if self._spread is not None:
-                return self._spread(contexts)
+            if self._one_hot is not None:
+                return self._one_hot(contexts)
             return contexts if contexts.flags.c_contiguous else np.ascontiguousarray(contexts)
         features = np.empty((len(contexts), self.width), np.float32)
         self._fill_arms(features, arms)
-        features[:, self._front :] = self._spread(contexts) if self._spread is not None else contexts
+        features[:, self._front :] = self._one_hot(contexts) if self._one_hot is not None else contexts
         return features
 
     def _fill_arms(self, features: Features, arms: Indices | None) -> None:

@@ -264,9 +264,9 @@ class Standardiser:
         for place in np.flatnonzero(numbers & (deviation > 0.0)):
             column = values[~np.isnan(values[:, place]), place]
             middle = np.median(column)
-            spread = _NORMAL * np.median(np.abs(column - middle))
-            if 0.0 < _OUTLYING * spread < deviation[place]:
-                near = np.clip(column, middle - _NEAR * spread, middle + _NEAR * spread)
+            usual = _NORMAL * np.median(np.abs(column - middle))
+            if 0.0 < _OUTLYING * usual < deviation[place]:
+                near = np.clip(column, middle - _NEAR * usual, middle + _NEAR * usual)
                 mean[place], deviation[place] = (float(each[0]) for each in _moments(near[:, None]))
         # Rounding alone gives a constant column a deviation of about 1e-16 of its size.
         return cls(mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0))

@@ -26,11 +26,11 @@ from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics
 
 #: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
-_MEMORY = 0.999
+_DECAY = 0.999
 #: The kernel regression is given up for good where it has less than this weight after so many rows that it predicted.
 _LEAST_WEIGHT, _TRIAL = 0.01, 1000
 #: What leverage under the kernel weighs in the bonus, times v and a standard deviation of the rewards.
-_UNLIKE = 0.5
+_KERNEL_BONUS = 0.5
 #: Draws of effects deviate by so much of their standard deviation: a path of sixty roads is the best of very many by
 #: chance, and jams make the deviation larger than what a good road could bring.
 _EFFECTS = 0.5
@@ -49,7 +49,7 @@ class Blend(TreeModel):
     kernel: where there are many numbers, a kernel regression (`models/kernel_scores.py`) is blended in likewise.
     """
 
-    _reads, judges = 7, True
+    _snapshot_size, has_weights = 7, True
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class Blend(TreeModel):
         return ((encoder.width,), self._without_linear) if scored else super()._masked(encoder)
 
     def _fit_beside(
-        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int, read: dict[str, Floats]
+        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int, snapshot: dict[str, Floats]
     ) -> Generator[float, None, UnseenArms | None]:
         assert isinstance(encoder, LinearEncoder)
         random = np.random.default_rng(len(rows))
-        _, kernel_errors, first = self._read("beside", read)
+        _, kernel_errors, first = self._snapshot("beside", snapshot)
         effects = self._effects and encoder.many_arms and len(rows) <= _LONG_SETS * rounds
         if effects and first[COUNT] < FEW_FIRST_ROWS:
             # There may be more when the rebuild ends: `ArmEffects.fit` then leaves this out.
@@ -109,13 +109,13 @@ class Blend(TreeModel):
         targets: Floats,
         predict: Callable[[], Floats],
         beside: UnseenArms | None,
-        read: dict[str, Floats],
+        snapshot: dict[str, Floats],
     ) -> None:
         """Learn the effects of arms too many for a regression each."""
         assert isinstance(encoder, LinearEncoder)
         if rows.arms is None or not (self._effects and encoder.many_arms):
             return
-        errors, _, first = self._read("completed", read)
+        errors, _, first = self._snapshot("completed", snapshot)
         predicted, w = predict(), _weight(errors)
         if w > 0.0:
             _, scores, _ = encoder.look_up(rows.contexts, rows.arms)
@@ -123,13 +123,13 @@ class Blend(TreeModel):
         unseen = None if beside is None else (beside.arms, beside.predicted(w), beside.rewards)
         encoder.effects = ArmEffects.fit(rows.arms, predicted, targets, first=first, unseen=unseen)
 
-    def _read(self, step: str, read: dict[str, Floats]) -> tuple[Floats, Floats, Floats]:
+    def _snapshot(self, step: str, snapshot: dict[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Both models' errors as a step reads them, and those on first rows of new arms; as it has, if it has."""
-        if step not in read:
+        if step not in snapshot:
             known = self.encoder.effects if isinstance(self.encoder, LinearEncoder) else None
             first = np.zeros(2) if known is None else known.first
-            read[step] = np.concatenate([self.errors, self.kernel_errors, first])
-        return read[step][:2], read[step][2:5], read[step][5:]
+            snapshot[step] = np.concatenate([self.errors, self.kernel_errors, first])
+        return snapshot[step][:2], snapshot[step][2:5], snapshot[step][5:]
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return LinearEncoder.from_state(state)
@@ -173,7 +173,7 @@ class Blend(TreeModel):
 
         return commit
 
-    def judged(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
+    def prequential_weights(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
         """Both sums of `_weight`, once the present fit has predicted these rows."""
         leaves, encoder, features, scores, _ = self._look_up(rows)
         targets, predicted = self.scale.standardised(rewards), leaves.estimate(features).mean
@@ -195,9 +195,9 @@ class Blend(TreeModel):
             variance = (1.0 - w) ** 2 * variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
             mean = mean + w * (scores - mean)
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
-            kernel, unlike = encoder.kernel_look_up(rows)
+            kernel, kernel_leverage = encoder.kernel_look_up(rows)
             mean = mean + v * (kernel - mean)
-            variance = (1.0 - v) ** 2 * variance + (v * encoder.kernel.reward_sd) ** 2 * unlike
+            variance = (1.0 - v) ** 2 * variance + (v * encoder.kernel.reward_sd) ** 2 * kernel_leverage
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
             effect, effect_variance = encoder.effects.estimate(rows.arms, mean)
             mean, variance = mean + effect, variance + effect_variance
@@ -265,9 +265,9 @@ class Blend(TreeModel):
             w = 0.0
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
             samples += w * (scores - samples)
-            kernel, unlike = encoder.kernel_look_up(rows)
+            kernel, g = encoder.kernel_look_up(rows)
             samples += v * (np.maximum(kernel, self.scale.least) - samples)
-            samples += v * _UNLIKE * bonus * encoder.kernel.reward_sd * np.sqrt(unlike / (1.0 + unlike))
+            samples += v * _KERNEL_BONUS * bonus * encoder.kernel.reward_sd * np.sqrt(g / (1.0 + g))
             w = 0.0
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
@@ -287,7 +287,7 @@ class Blend(TreeModel):
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         super().restore(state)
-        for seen in () if self.rebuild is None else self.rebuild.read.values():
+        for seen in () if self.rebuild is None else self.rebuild.snapshot.values():
             if (seen[[1, 3, 4, 5, 6]] < 0.0).any():  # the others are sums of products
                 raise schema.refused("what a rebuild has read", seen, "counts and sums of squares")
         self.errors = schema.array(state, "errors", np.float64, (2,))
@@ -307,8 +307,8 @@ def _compared(errors: Floats, predicted: Floats, scores: Floats, targets: Floats
     """
     product, square = errors.tolist()
     for f, g, r in zip(predicted.tolist(), scores.tolist(), targets.tolist(), strict=True):
-        product = _MEMORY * product + (r - f) * (g - f)
-        square = _MEMORY * square + (g - f) * (g - f)
+        product = _DECAY * product + (r - f) * (g - f)
+        square = _DECAY * square + (g - f) * (g - f)
     return np.array([product, square])
 
 

@@ -44,20 +44,20 @@ def explore(samples, scores, leverage, weight, bonus, rewards):  # type: ignore[
         of -inf, and it is always the same.
     """
     mean, deviation, greatest = rewards
-    unlike, scale, few, width = bonus
+    leverage_bonus, scale, few, width = bonus
     for k in range(samples.shape[0]):
-        best, more = -np.inf, 1.0
+        best, boost = -np.inf, 1.0
         for i in range(samples.shape[1]):
             samples[k, i] += weight * (scores[i] - samples[k, i])
             best = samples[k, i] if samples[k, i] > best else best
         if mean - best > deviation > 0.0:
-            more = (mean - best) / deviation
-            more *= more
-        # What is expected to pay nearly the greatest reward needs no rival.
-        rare = scale * (deviation if greatest - best > deviation else greatest - best)
+            boost = (mean - best) / deviation
+            boost *= boost
+        # Little is left to be won where the best candidate is expected to pay nearly the greatest reward.
+        rare_bonus = scale * (deviation if greatest - best > deviation else greatest - best)
         for i in range(samples.shape[1]):
             h = leverage[i]
-            samples[k, i] += unlike * more * np.sqrt(h / (1.0 + h))
-            if rare > 0.0 and few * h > width * (1.0 + h):
-                like = width * (1.0 + h) / h
-                samples[k, i] += rare * np.sqrt(np.log(few / like) / like)
+            samples[k, i] += leverage_bonus * boost * np.sqrt(h / (1.0 + h))
+            if rare_bonus > 0.0 and few * h > width * (1.0 + h):
+                rows = width * (1.0 + h) / h
+                samples[k, i] += rare_bonus * np.sqrt(np.log(few / rows) / rows)

@@ -13,10 +13,10 @@ from treebandit.drift import MemoryRule
 from treebandit.errors import NoEstimateError, SavedFileError
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.attribution import Attribution, Explains
-from treebandit.models.bulk import BULK, parts_of
 from treebandit.models.history import History
 from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, RewardModel
+from treebandit.models.prequential import BULK, split_bulk
 
 #: Rows beyond a fixed number are dropped when they are so large a share of it: refits then cost eight updates a row.
 _SURPLUS = 0.125
@@ -71,7 +71,7 @@ class Forgetting:
 
     def _first_errors(self, rows: Candidates, rewards: Floats, t: int, *, started: bool) -> Memory:
         """The memory once it has seen the errors of the newest of many first rows, by a model of those before them."""
-        model, (first, newest) = self._make(), parts_of(len(rewards))
+        model, (first, newest) = self._make(), split_bulk(len(rewards))
         random = np.random.default_rng(len(rewards))
         model.prepared(rows[first], rewards[first], t=t, random=random, started=started)()
         memory = self.memory.fitted(History().appended(rows[first], rewards[first]))

@@ -62,7 +62,7 @@ class HistoryModel(CopiedModel):
 class History:
     """Contexts and arms of all rows learned so far, as 32-bit numbers, and their rewards.
 
-    The arrays grow by an eighth, so that they take at most 1.2 times the bytes of what they hold.
+    The arrays grow by an eighth, so that beyond the first rows at most an eighth of them is spare.
     """
 
     __slots__ = ("_arms", "_contexts", "_gone", "_length", "_rewards", "_whole", "columns")

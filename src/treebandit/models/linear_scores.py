@@ -66,7 +66,7 @@ class LinearEncoder(Encoder):
         super().__init__(shown, arms, arm_encoding=arm_encoding, categories="one_hot")
         self.columns, self._kept = columns, kept
         self._numbers = np.flatnonzero(np.array(columns.categories, np.intp) == 0)
-        self._layout = (self._spread or OneHot(shown)).layout
+        self._layout = (self._one_hot or OneHot(shown)).layout
         widths = np.cumsum(np.maximum(few, 1))
         self._seen = int(np.searchsorted(widths, _MOST_FEATURES, side="right"))
         self._linear_columns = Columns(few[: self._seen])
@@ -296,7 +296,7 @@ class LinearEncoder(Encoder):
 
     def _features(self, contexts: Features, arms: Indices | None) -> Features:
         """What trees see that do without the score."""
-        shown = contexts if self._spread is None else self._spread(contexts)
+        shown = contexts if self._one_hot is None else self._one_hot(contexts)
         if not self._front:
             return np.ascontiguousarray(shown)
         features = np.empty((len(contexts), self.width), np.float32)

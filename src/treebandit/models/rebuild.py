@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from treebandit.models.tree_model import TreeModel
 
 #: A rebuild is spread over the first of so many parts of the rounds, or rows, until the next one.
-_SPREAD = 48
+_PARTS_PER_LEVEL = 48
 #: Rows that a fit takes in at once when it catches up, and how few a thread leaves to the call that takes the fit over.
 _CHUNK, _FEW = 256, 16
 
@@ -67,7 +67,7 @@ class Rebuild:
         self.since = since
         self.fitted_at = len(history), rounds
         #: What steps have read of the model as it was then, so that a rebuild made anew reads the same.
-        self.read: dict[str, Floats] = {}
+        self.snapshot: dict[str, Floats] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -86,7 +86,9 @@ class Rebuild:
     def __getstate__(self) -> dict[str, Any]:
         own = ("history", "columns", "level", "fitted_at", "_seed", "since")
         # A copy of what was read: a thread may go on reading while this is written.
-        return {name: value for name, value in vars(self).items() if name in own} | {"read": self.read.copy()}
+        return {name: value for name, value in vars(self).items() if name in own} | {
+            "snapshot": self.snapshot.copy()
+        }
 
     def __setstate__(self, members: dict[str, Any]) -> None:
         vars(self).update(members)
@@ -95,13 +97,14 @@ class Rebuild:
     def share(self, schedule: Schedule, rows: int, t: int) -> float:
         """How much of it is to be done once there are so many rows, in round t.
 
-        It is spread over the first 1/48 of its level's rounds: 27 of them after 10,000 rows, none up to 360. One that
-        was overdue is spread over the first 1/48 of the rows until the next: 104 after 10,000, none up to 95.
+        It is spread over the first 1/48 of its level's rounds: after 10,000 rows 27 of them with '8 ln t', about 59
+        with '4 ln t', none up to 360. One that was overdue is spread over the first 1/48 of the rows until the next:
+        104 after 10,000, none up to 95.
         """
         if self.since is not None:
-            return (rows - self.since) / (1 + rows_until_overdue(self.fitted_at[0]) // _SPREAD)
+            return (rows - self.since) / (1 + rows_until_overdue(self.fitted_at[0]) // _PARTS_PER_LEVEL)
         first, lasting = schedule.rounds(self.level)
-        return (t + 2 - first) / (1 + lasting // _SPREAD)
+        return (t + 2 - first) / (1 + lasting // _PARTS_PER_LEVEL)
 
     def advance(self, model: TreeModel, share: float) -> None:
         """Go on until a share of the work is done; an exception on the way means to start anew."""
@@ -110,7 +113,7 @@ class Rebuild:
             if self._steps is None:
                 random = np.random.default_rng(self._seed)
                 self._steps = model.fit_steps(
-                    self.history, self.columns, random, rounds=self.fitted_at[1], read=self.read
+                    self.history, self.columns, random, rounds=self.fitted_at[1], snapshot=self.snapshot
                 )
             while self.fit is None and self._done < share and not self._stopped.is_set():
                 # Inside the outer try: an interruption here, too, means to start anew.
@@ -186,15 +189,15 @@ class Rebuild:
             "level": self.level,
             "seed": self._seed,
             "since": self.since,
-            "read": dict(self.read),
+            "read": dict(self.snapshot),
         }
         return {**own, "columns": columns, "newest": newest_columns}
 
     @classmethod
-    def restored(cls, state: dict[str, Any], history: History, reads: int) -> Rebuild:
+    def restored(cls, state: dict[str, Any], history: History, size: int) -> Rebuild:
         """What `state` described, with the model's history, with its newest columns.
 
-        reads: how many numbers a step reads of the model.
+        size: how many numbers a step reads of the model.
         """
         columns, newest = (schema.columns_in(schema.part(state, name)) for name in ("columns", "newest"))
         rows, seed = schema.whole(state, "rows", least=2), schema.whole(state, "seed", most=2**63 - 1)
@@ -209,7 +212,7 @@ class Rebuild:
         since = None if schema.value(state, "since") is None else schema.whole(state, "since", most=rows)
         restored = cls(history.first(rows), columns, rounds=rounds, level=level, seed=seed, since=since)
         read = schema.part(state, "read")
-        restored.read = {name: schema.array(read, name, np.float64, (reads,)) for name in read}
+        restored.snapshot = {name: schema.array(read, name, np.float64, (size,)) for name in read}
         return restored
 
 

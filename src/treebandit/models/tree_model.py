@@ -15,10 +15,10 @@ from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Ind
 from treebandit.errors import NotFittedError, SavedFileError, TreebanditError
 from treebandit.features.encoding import Encoder
 from treebandit.models.attribution import Attribution, of_features
-from treebandit.models.bulk import Judged, judged
 from treebandit.models.history import History, HistoryModel
 from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, copy_of
+from treebandit.models.prequential import Prequential, predicted_first
 from treebandit.models.rebuild import Fit, Rebuild, Steps
 from treebandit.models.schedule import Dropped
 from treebandit.models.tree_settings import TreeSettings
@@ -45,8 +45,8 @@ class TreeModel(HistoryModel):
     one takes in the rows that came meanwhile.
     """
 
-    #: How many numbers a step of a rebuild reads of the model; and whether `judged` tells anything.
-    _reads, judges = 0, False
+    #: How many numbers a step of a rebuild reads of the model; and whether `prequential_weights` tells anything.
+    _snapshot_size, has_weights = 0, False
 
     def __init__(self, settings: TreeSettings) -> None:
         super().__init__(settings.rebuild, standardise=settings.standardise)
@@ -76,37 +76,36 @@ class TreeModel(HistoryModel):
         history, job = self.history.appended(rows, rewards), self.rebuild
         if not self.fitted and not (started and len(history) >= 2):
             return lambda: setattr(self, "history", history)
-        told, dropped = judged(self, rows, rewards, t), self.dropped
-        if self.leaves is None or self.encoder is None:
-            return self.rebuilt(history, told, rows, t, random)
+        prequential, dropped = predicted_first(self, rows, rewards, t), self.dropped
+        changed = prequential.memory.alarm or not self.scale.fits(rewards)
+        if self.leaves is None or self.encoder is None or changed:
+            return self.rebuilt(history, prequential, rows, t, random)
         newest = self.fitted_at if job is None else job.fitted_at
         overdue = self._schedule.overdue((len(history), dropped.left(t + 1)), newest)
-        if told.memory.alarm or not self.scale.fits(rewards):
-            return self.rebuilt(history, told, rows, t, random)
         level = self._schedule.level(t + 1 - dropped.by_schedule)
         if job is not None and (level > job.level or overdue) and not self.settings.background:
             job = None  # there is a newer one to make
         drawn = random
         if job is None and (level > self.level or overdue):
-            before, (history, dropped, level) = history, self._kept(history, told.memory, t)
+            before, (history, dropped, level) = history, self._kept(history, prequential.memory, t)
             drawn, since = copy_of(random), max(len(history) - len(rewards), 0) if overdue else None
             seed, rounds = int(drawn.integers(2**63)), dropped.left(t + 1)
             job = Rebuild(history, rows.columns, rounds=rounds, level=level, seed=seed, since=since)
             if self._share(job, len(history), t - dropped.by_schedule) >= 1.0:
-                return self.rebuilt(before, told, rows, t, random)
+                return self.rebuilt(before, prequential, rows, t, random)
         elif job is not None and self.settings.background:
             self.drop_failed()  # one that has finished is taken over by `prepared_swap`
         elif job is not None:
             share = self._share(job, len(history), t - dropped.by_schedule)
             job.advance(self, share)
             if share >= 1.0:
-                return self._swapped(job, history, told.memory, rows, rewards)
+                return self._swapped(job, history, prequential.memory, rows, rewards)
         update = self.prepared_update(Fit(self.scale, self.encoder, self.leaves), rows, rewards)
 
         def commit() -> None:
             update()
             self.history, self.rebuild = history, job
-            self.memory, self.dropped = told.memory, dropped
+            self.memory, self.dropped = prequential.memory, dropped
             if drawn is not random:
                 random.bit_generator.state = drawn.bit_generator.state
             if job is not None and self.settings.background:
@@ -114,13 +113,13 @@ class TreeModel(HistoryModel):
 
         return commit
 
-    def watched(self, rows: Candidates, rewards: Floats) -> Memory:
+    def memory_after(self, rows: Candidates, rewards: Floats) -> Memory:
         """The memory once it knows how far off these rows are predicted."""
         if not self.memory.watches(self.history):
             return self.memory
         return self.memory.after(rows.arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
 
-    def judged(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
+    def prequential_weights(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
         """Members that tell how well the model has predicted, once it has predicted these rows too."""
         return {}
 
@@ -208,45 +207,47 @@ class TreeModel(HistoryModel):
         features = fit.encoder(rows.contexts, rows.arms)
         return fit.leaves.prepared_update(features, fit.scale.standardised(rewards))
 
-    def rebuilt(self, history: History, told: Judged, newest: Candidates, t: int, random: Random) -> Commit:
+    def rebuilt(
+        self, history: History, prequential: Prequential, newest: Candidates, t: int, random: Random
+    ) -> Commit:
         """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
         started, model = time.perf_counter(), copy(self)
-        vars(model).update(told.members)
-        history, dropped, level = self._kept(history, told.memory, t)
-        memory = told.memory.fitted(history)
+        vars(model).update(prequential.weights)
+        history, dropped, level = self._kept(history, prequential.memory, t)
+        memory = prequential.memory.fitted(history)
         drawn, fitted_at = copy_of(random), (len(history), dropped.left(t + 1))
-        fit = exhausted(model.fit_steps(history, newest.columns, drawn, rounds=fitted_at[1], read={}))
+        fit = exhausted(model.fit_steps(history, newest.columns, drawn, rounds=fitted_at[1], snapshot={}))
         seconds = self.rebuild_seconds + time.perf_counter() - started
 
         def commit() -> None:
             if self.rebuild is not None:
                 self.rebuild.stop()
             self._take_up(fit, history, memory, level=level, fitted_at=fitted_at, seconds=seconds)
-            vars(self).update(told.members)
+            vars(self).update(prequential.weights)
             self.dropped = dropped
             random.bit_generator.state = drawn.bit_generator.state
 
         return commit
 
     def fit_steps(
-        self, history: History, columns: Columns, random: Random, *, rounds: int, read: dict[str, Floats]
+        self, history: History, columns: Columns, random: Random, *, rounds: int, snapshot: dict[str, Floats]
     ) -> Steps:
         """All that a rebuild does, in steps of a few milliseconds where the trees can be grown in steps.
 
-        rounds: in which the rows were learned. read: what steps have read of the model, or will.
+        rounds: in which the rows were learned. snapshot: what steps have read of the model, or will.
         """
         scale = self._scale_of(history)
         targets = scale.standardised(history.rewards)
         rows = history.rows(columns)
         encoder, features = self._fitted_encoder(rows, targets, random)
-        beside = yield from scaled(self._fit_beside(encoder, rows, targets, rounds, read), 0.0, _ENCODED)
+        beside = yield from scaled(self._fit_beside(encoder, rows, targets, rounds, snapshot), 0.0, _ENCODED)
         yield _ENCODED
         leaves, predicted = yield from self._measured(encoder, features, targets, random)
 
         def predict() -> Floats:
             return leaves.estimate(features).mean if predicted is None else predicted
 
-        self._completed(encoder, rows, targets, predict, beside, read)
+        self._completed(encoder, rows, targets, predict, beside, snapshot)
         return Fit(scale, encoder, leaves)
 
     def _fitted_encoder(self, rows: Candidates, targets: Floats, random: Random) -> tuple[Encoder, Features]:
@@ -256,7 +257,7 @@ class TreeModel(HistoryModel):
         return encoder, encoder(rows.contexts, rows.arms)
 
     def _fit_beside(
-        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int, read: dict[str, Floats]
+        self, encoder: Encoder, rows: Candidates, targets: Floats, rounds: int, snapshot: dict[str, Floats]
     ) -> Generator[float, None, Any]:
         """What is fitted beside the trees, in steps, and kept with the encoder or returned for `_completed`."""
         yield from ()
@@ -268,7 +269,7 @@ class TreeModel(HistoryModel):
         targets: Floats,
         predict: Callable[[], Floats],
         beside: Any,
-        read: dict[str, Floats],
+        snapshot: dict[str, Floats],
     ) -> None:
         """What is learned from what the new trees leave open, and kept with the encoder.
 
@@ -296,7 +297,7 @@ class TreeModel(HistoryModel):
     def _measured(
         self, encoder: Encoder, features: Features, targets: Floats, random: Random
     ) -> Generator[float, None, tuple[LeafStatistics, Floats | None]]:
-        """The leaves of new trees, and what these predict of all rows, where measuring has told that."""
+        """The leaves of new trees, and what these predict of all rows, where measuring has prequential that."""
         settings, seed = self.settings, int(random.integers(2**31 - 1))
         grown = held = np.arange(len(targets))
         if settings.statistics == "held_out" and len(targets) >= 4:
@@ -386,7 +387,7 @@ class TreeModel(HistoryModel):
         )
         saved, job = schema.optional(state, "leaves"), schema.optional(state, "rebuild")
         if job is not None:
-            self.rebuild = Rebuild.restored(job, self.history, self._reads)
+            self.rebuild = Rebuild.restored(job, self.history, self._snapshot_size)
         if saved is None:
             return
         self.encoder = self._restored_encoder(schema.part(saved, "encoder"))

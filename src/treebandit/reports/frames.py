@@ -41,7 +41,7 @@ def curves(
         several = plain.select("agent", "environment", "rounds").n_unique()
         points = max(LEAST_POINTS, min(MOST_POINTS, ALL_POINTS // several))
     kept = pl.DataFrame(
-        [(length, place) for length in lengths for place in _spread(length, points)],
+        [(length, place) for length in lengths for place in _evenly_spaced(length, points)],
         schema={"rounds": pl.Int64, "round": rounds.schema["round"]},
         orient="row",
     )
@@ -115,7 +115,7 @@ def milliseconds(amount: float) -> str:
     return f"{amount:,.0f} ms" if amount >= 100 else f"{amount:.2g} ms"
 
 
-def _spread(length: int, points: int) -> list[int]:
+def _evenly_spaced(length: int, points: int) -> list[int]:
     """At most `points` rounds from 1 to `length`, evenly spread, both ends among them."""
     if length <= points:
         return list(range(1, length + 1))

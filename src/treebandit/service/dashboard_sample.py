@@ -64,7 +64,7 @@ def _seen(time: int, body: DecisionBody, features: dict[str, Any], floor: float)
     marginal = np.array(body.probabilities or [], np.float64)
     if len(marginal) < 2 or len(body.chosen) != 1 or body.policy != "agent" or marginal.max() >= 1.0:
         return Seen(time, body, features, None, False, False, 0.0)
-    spread = floor / np.count_nonzero(marginal)  # excluded arms have none
+    floor_share = floor / np.count_nonzero(marginal)  # excluded arms have none
     best = int(marginal.argmax())
     chosen = body.chosen[0]
     others = np.delete(marginal, best)
@@ -73,10 +73,10 @@ def _seen(time: int, body: DecisionBody, features: dict[str, Any], floor: float)
         body,
         features,
         body.arms[best],
-        bool((others <= spread * (1 + 1e-6)).all()),
+        bool((others <= floor_share * (1 + 1e-6)).all()),
         bool(marginal[chosen] < marginal[best]),
         # How probably it was the floor that chose this arm, given that it was chosen.
-        float(min(1.0, spread / max(marginal[chosen], 1e-12))),
+        float(min(1.0, floor_share / max(marginal[chosen], 1e-12))),
     )
 
 

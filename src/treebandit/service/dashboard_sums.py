@@ -37,8 +37,8 @@ class Sums(NamedTuple):
         """The standard error of the mean."""
         if self.size < 2:
             return math.inf
-        spread = max(0.0, self.squares - self.size * self.mean**2) / (self.size - 1)
-        return math.sqrt(spread / self.size)
+        variance = max(0.0, self.squares - self.size * self.mean**2) / (self.size - 1)
+        return math.sqrt(variance / self.size)
 
 
 def summed(cells: Iterable[Cell]) -> Sums:

@@ -75,9 +75,9 @@ def calibrate_steps(
     n = len(targets)
     now = float(leaves.estimate(features).variance.mean())
     if n < FEWEST_ROWS:
-        # Each of the mean's error and the noise may be all of the spread.
-        spread, variance = np.quantile(targets - targets.mean(), PROBABILITIES), float(np.var(targets))
-        return Calibration(variance, now, variance, np.sqrt(2.0) * spread)
+        # Each of the mean's error and the noise may be all of the deviations.
+        quantiles, variance = np.quantile(targets - targets.mean(), PROBABILITIES), float(np.var(targets))
+        return Calibration(variance, now, variance, np.sqrt(2.0) * quantiles)
     random, parts, variances = np.random.default_rng(seed), [], []
     repeats = min(-(-_FEW_ROWS // n), _MOST_REPEATS)
     for repeat in range(repeats):

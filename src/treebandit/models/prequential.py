@@ -19,32 +19,33 @@ if TYPE_CHECKING:
 #: So many rows at once are a bulk; a round has fewer, paths through a city included.
 BULK = 256
 #: Of a bulk at most half of the rows, and so many, are predicted, by a model of so many rows before them.
-_MOST_JUDGED, _MOST_FITTED = 4096, 16_384
+_MOST_PREDICTED, _MOST_FITTED = 4096, 16_384
 
 
-class Judged(NamedTuple):
-    """What predictions of rows, each made before its row was learned, have told: the memory, and members of a model."""
+class Prequential(NamedTuple):
+    """What errors of rows predicted before they were learned change: the memory, and a model's weights."""
 
     memory: Memory
-    members: Mapping[str, Any] = MappingProxyType({})
+    weights: Mapping[str, Any] = MappingProxyType({})
 
 
-def parts_of(n: int) -> tuple[slice, slice]:
+def split_bulk(n: int) -> tuple[slice, slice]:
     """Of n rows at once those that a model is fitted to first, and those that it predicts then."""
-    cut = n - min(n // 2, _MOST_JUDGED)
+    cut = n - min(n // 2, _MOST_PREDICTED)
     return slice(max(cut - _MOST_FITTED, 0), cut), slice(cut, n)
 
 
-def judged(model: TreeModel, rows: Candidates, rewards: Floats, t: int) -> Judged:
-    """What predictions of a bulk tell: those of the model, or of one of the bulk's first rows where it has no trees."""
+def predicted_first(model: TreeModel, rows: Candidates, rewards: Floats, t: int) -> Prequential:
+    """Predict rows before they are learned: by the model, or by one of a bulk's first rows where it has no trees."""
     if model.fitted:
-        return Judged(
-            model.watched(rows, rewards), model.judged(rows, rewards) if len(rewards) >= BULK else {}
+        return Prequential(
+            model.memory_after(rows, rewards),
+            model.prequential_weights(rows, rewards) if len(rewards) >= BULK else {},
         )
-    if len(rewards) < BULK or not (model.judges or model.memory.rule == "auto"):
-        return Judged(model.memory)
-    first, newest = parts_of(len(rewards))
+    if len(rewards) < BULK or not (model.has_weights or model.memory.rule == "auto"):
+        return Prequential(model.memory)
+    first, newest = split_bulk(len(rewards))
     draft, random = copy(model), np.random.default_rng(len(rewards))
     draft.history = History().appended(rows[first], rewards[first])
-    draft.rebuilt(draft.history, Judged(model.memory), rows, t - len(rewards) + newest.start, random)()
-    return judged(draft, rows[newest], rewards[newest], t)
+    draft.rebuilt(draft.history, Prequential(model.memory), rows, t - len(rewards) + newest.start, random)()
+    return predicted_first(draft, rows[newest], rewards[newest], t)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from treebandit import TETS, Bandit, LinUCB
-from treebandit.models.bulk import BULK, parts_of
+from treebandit.models.prequential import BULK, split_bulk
 
 
 def linear_problem(n=1500, width=12):
@@ -74,7 +74,7 @@ def test_a_bulk_changes_nothing_where_it_fails(monkeypatch):
 
 @pytest.mark.parametrize("n", [BULK, 5_000, 100_000])
 def test_the_rows_that_are_predicted_come_after_those_that_are_fitted(n):
-    first, newest = parts_of(n)
+    first, newest = split_bulk(n)
     assert first.stop == newest.start
     assert newest.stop == n
     assert 100 < newest.stop - newest.start <= first.stop
