@@ -40,7 +40,7 @@ def taught(n, more, **arguments):
 
 
 def play(agent, row, best):
-    """Seconds of a decision: wall; and of a lesson: CPU of this thread."""
+    """Seconds of a decision: wall; and of a update: CPU of this thread."""
     started = time.perf_counter()
     arm = int(agent.choose(row, arms=ARMS)[0])
     chosen, cpu = time.perf_counter() - started, time.thread_time()
@@ -71,7 +71,7 @@ def rounds():
 
 
 def cold():
-    """CPU seconds of 60 decisions and lessons; with an empty folder for compiled code, nearly all is compiling."""
+    """CPU seconds of 60 decisions and updates; with an empty folder for compiled code, nearly all is compiling."""
     from treebandit import Bandit
 
     agent, (rows, best) = Bandit(seed=0), problem(60)
@@ -88,7 +88,7 @@ def background():
         spans = []
         for place, (row, label) in enumerate(zip(rows, best, strict=True)):
             if agent.model.rebuild is None:
-                agent.model.level -= 1  # so that the next lesson starts a rebuild
+                agent.model.level -= 1  # so that the next update starts a rebuild
             if place % 20 == 0:
                 play(agent, row, label)
             busy, started = agent.model.rebuild is not None, time.perf_counter()

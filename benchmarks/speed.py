@@ -92,7 +92,7 @@ def scoring():
 
 
 def decisions():
-    """A whole decision and a whole lesson of TEUCB with two arms, 100 trees of depth 10 grown on 10,000 rows."""
+    """A whole decision and a whole update of TEUCB with two arms, 100 trees of depth 10 grown on 10,000 rows."""
     features, _ = problem(10_000, width=14)
     arms = np.random.default_rng(1).integers(0, 2, 10_000)
     agent = TEUCB(XGBoostTrees(), rebuild="never", seed=0)
@@ -105,7 +105,7 @@ def decisions():
 
 
 def default_agent():
-    """Decisions and lessons of `Bandit` on Adult, and 10,000 rounds of it, environment included."""
+    """Decisions and updates of `Bandit` on Adult, and 10,000 rounds of it, environment included."""
     from treebandit import Bandit
     from treebandit.environments import Classification
 
@@ -282,7 +282,7 @@ def driver(trees, rebuild="8 ln t"):
 
 
 def cpu_ms(agent, environment, rounds=60):
-    """CPU ms of a round between rebuilds, medians: estimate, path, lesson, and all that the environment does."""
+    """CPU ms of a round between rebuilds, medians: estimate, path, update, and all that the environment does."""
     clock, spans = time.process_time, []
     while len(spans) < rounds:
         marks, rebuilt = [clock()], agent.rebuild_seconds

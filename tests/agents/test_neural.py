@@ -60,8 +60,8 @@ def test_output_gradient_and_spread_are_those_of_automatic_differentiation(sizes
     assert spread == pytest.approx((gradients**2).sum(1) / 0.5, rel=1e-4)
 
     seen_rows, seen_arm_rows = drawn(sizes, blocks, n=60, seed=1)
-    net.see(seen_rows, seen_arm_rows)
-    net.see(seen_rows[:1], None if seen_arm_rows is None else seen_arm_rows[:1])
+    net.add_gradients(seen_rows, seen_arm_rows)
+    net.add_gradients(seen_rows[:1], None if seen_arm_rows is None else seen_arm_rows[:1])
     squares = plain_gradients(net, seen_rows, seen_arm_rows) ** 2
     curvature = 0.5 + squares.sum(0) + squares[0]
     assert net.vectors[1].numpy() == pytest.approx(curvature, rel=1e-4)
@@ -72,7 +72,7 @@ def test_output_gradient_and_spread_are_those_of_automatic_differentiation(sizes
 def test_the_full_matrix_is_the_inverse_of_the_sum_of_outer_products(sizes, blocks):
     net = network(sizes, blocks, full=True)
     seen = drawn(sizes, blocks, n=20, seed=1)
-    net.see(*seen)
+    net.add_gradients(*seen)
     past = plain_gradients(net, *seen)
     inverse = np.linalg.inv(0.5 * np.eye(past.shape[1]) + past.T @ past)
     rows = drawn(sizes, blocks)

@@ -137,11 +137,11 @@ def test_epsilon_greedy_is_random_until_there_is_an_estimate():
 
 
 def test_epsilon_greedy_learns_through_a_fresh_copy_of_its_agent():
-    adviser = LinUCB()
-    agent = EpsilonGreedy(agent=adviser, epsilon=0.1, seed=5)
+    base = LinUCB()
+    agent = EpsilonGreedy(agent=base, epsilon=0.1, seed=5)
     agent.learn([[1.0]], [1.0], [0])
     with pytest.raises(NotFittedError):
-        adviser.estimate([[1.0]], [0])
+        base.estimate([[1.0]], [0])
     assert agent.estimate([[1.0]], [0]).mean[0] > 0
 
 
@@ -189,6 +189,6 @@ def test_a_rebuild_on_a_thread_is_taken_over_when_the_agent_learns():
     for row in rows[200:]:
         agent.learn(row, float(row[0]), arms="a")
         agent.wait()
-    rows_fitted, _ = agent._adviser.model.fitted_at
+    rows_fitted, _ = agent._base.model.fitted_at
     assert rows_fitted > 300
     assert EpsilonGreedy(LinUCB(), seed=0).wait()

@@ -84,8 +84,8 @@ class BanditForest(BaseAgent):
         arms = self._need_arms(candidates)
         if self.forest is None or self._variables is None:
             return self._random.random(len(candidates))
-        rivals, place = np.unique(arms, return_inverse=True)
-        arm_rows = self._arms.find(rivals)
+        labels, place = np.unique(arms, return_inverse=True)
+        arm_rows = self._arms.find(labels)
         bits = self._variables(candidates.contexts)
         if (bits == bits[0]).all():
             return self.forest.votes(bits[0], arm_rows, self.clock)[place]
@@ -112,7 +112,7 @@ class BanditForest(BaseAgent):
         else:
             early = self._early.appended(chosen, rewards)
             if len(early) >= self.bin_rows or all(chosen.columns.categories):
-                parts, early = self._planted(early, chosen.columns, seen, random), History()
+                parts, early = self._first_forest(early, chosen.columns, seen, random), History()
 
         def commit() -> None:
             self._arms, self._variables, self.forest, self._least = parts
@@ -121,7 +121,9 @@ class BanditForest(BaseAgent):
 
         return commit
 
-    def _planted(self, early: History, columns: Columns, seen: tuple[float, float], random: Random) -> _Parts:
+    def _first_forest(
+        self, early: History, columns: Columns, seen: tuple[float, float], random: Random
+    ) -> _Parts:
         """Variables fixed by the rows seen so far, and trees that have learned these rows."""
         variables = _Variables.found(columns, early.contexts, self.n_bins)
         depths = random.integers(self.min_depth, self.max_depth, self.n_trees, endpoint=True)

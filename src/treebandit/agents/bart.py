@@ -1,4 +1,4 @@
-"""Thompson sampling with Bayesian additive regression trees, a rival newer than the paper."""
+"""Thompson sampling with Bayesian additive regression trees (Chipman et al. 2010), one posterior per arm."""
 
 from __future__ import annotations
 

@@ -219,8 +219,8 @@ class EliminationForest:
         variance of at most 1/4.
         """
         nodes = self.paths(bits)
-        while (mute := (self.plays[nodes, arm_row] == 0) & (self.parent[nodes] >= 0)).any():
-            nodes[mute] = self.parent[nodes[mute]]
+        while (unplayed := (self.plays[nodes, arm_row] == 0) & (self.parent[nodes] >= 0)).any():
+            nodes[unplayed] = self.parent[nodes[unplayed]]
         plays = np.maximum(self.plays[nodes, arm_row], 1.0)
         means = self.totals[nodes, arm_row] / plays
         return float(means.mean()), float((0.25 / plays).mean()), float(self.plays[nodes, arm_row].mean())

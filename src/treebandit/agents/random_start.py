@@ -33,7 +33,7 @@ class RandomStart:
         return self.rounds if self.rule == "rounds" else self.rounds * arms
 
     def scores(self, candidates: Candidates, t: int, random: Random) -> Floats:
-        """Any choice as likely as its rivals, or the arm whose turn it is: (n,)."""
+        """Any choice as likely as any other, or the arm whose turn it is: (n,)."""
         scores = random.random(len(candidates))
         return scores - _turns(candidates, t) if self.rule == "in_turn" else scores
 

@@ -23,7 +23,7 @@ from treebandit.policies.floor import ScoreDraws
 
 @dataclass(eq=False)
 class Uniform(BaseAgent):
-    """Any choice as likely as its rivals; the baseline against which learning is measured.
+    """Any choice is as likely as any other; the baseline against which learning is measured.
 
     >>> from treebandit import Uniform
     >>> Uniform(seed=0).probabilities(None, arms=["a", "b"]).tolist()
@@ -74,59 +74,57 @@ class EpsilonGreedy(BaseAgent):
         seed = self.agent.seed
         if seed is None and self.seed is not None:
             seed = int(np.random.SeedSequence(self.seed, spawn_key=(1,)).generate_state(1)[0])
-        self._adviser = self._new_adviser(seed)
+        self._base = self._new_base(seed)
 
-    def _new_adviser(self, seed: int | None) -> BaseAgent:
+    def _new_base(self, seed: int | None) -> BaseAgent:
         """The agent whose estimates are followed; its rows are encoded already."""
-        adviser: BaseAgent = replace(cast("Any", self.agent), seed=seed, new_columns=self.new_columns)
-        return adviser
+        base: BaseAgent = replace(cast("Any", self.agent), seed=seed, new_columns=self.new_columns)
+        return base
 
     def _scores(self, candidates: Candidates) -> Floats:
-        advice, scores = self._advice(candidates), self._random.random(len(candidates))
-        return scores if advice is None or self._random.random() < self.epsilon else advice
+        means, scores = self._base_means(candidates), self._random.random(len(candidates))
+        return scores if means is None or self._random.random() < self.epsilon else means
 
     def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
-        advice = self._advice(candidates)
-        return (
-            ScoreDraws.random(len(candidates)) if advice is None else ScoreDraws(advice[None], self.epsilon)
-        )
+        means = self._base_means(candidates)
+        return ScoreDraws.random(len(candidates)) if means is None else ScoreDraws(means[None], self.epsilon)
 
-    def _advice(self, candidates: Candidates) -> Floats | None:
+    def _base_means(self, candidates: Candidates) -> Floats | None:
         """The other agent's estimate, if it has one yet."""
         try:
-            return self._adviser.estimate(candidates).mean
+            return self._base.estimate(candidates).mean
         except NotFittedError:
             return None
 
     def wait(self, timeout: float | None = None) -> bool:
         """End the rebuild of the other agent that is under way, if any; False where it still works after a timeout."""
         self._refuse_nested("wait")
-        return self._adviser.wait(timeout) if isinstance(self._adviser, ModelAgent) else True
+        return self._base.wait(timeout) if isinstance(self._base, ModelAgent) else True
 
     def _finish(self) -> None:
         super()._finish()
-        self._adviser._finish()
+        self._base._finish()
 
     def _prepared(self, chosen: Candidates, rewards: Floats, *, t: int) -> Commit:
-        return self._adviser._prepared_learning(chosen, rewards, None) or _nothing
+        return self._base._prepared_learning(chosen, rewards, None) or _nothing
 
     def _estimate(self, candidates: Candidates) -> Estimate:
-        return self._adviser.estimate(candidates)
+        return self._base.estimate(candidates)
 
     @property
     def rebuild_seconds(self) -> float:
         """Wall seconds that the other agent spent rebuilding models."""
-        return self._adviser.rebuild_seconds
+        return self._base.rebuild_seconds
 
     def _state(self) -> dict[str, Any]:
-        return {"adviser": self._adviser._whole_state(), "adviser_seed": self._adviser.seed}
+        return {"adviser": self._base._whole_state(), "adviser_seed": self._base.seed}
 
     def _deciding_state(self) -> dict[str, Any]:
-        return {"adviser": self._adviser._whole_state(history=False), "adviser_seed": self._adviser.seed}
+        return {"adviser": self._base._whole_state(history=False), "adviser_seed": self._base.seed}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._adviser = self._new_adviser(state["adviser_seed"])
-        self._adviser._resume(schema.part(state, "adviser"))
+        self._base = self._new_base(state["adviser_seed"])
+        self._base._resume(schema.part(state, "adviser"))
 
 
 @dataclass(eq=False)

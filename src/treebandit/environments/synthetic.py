@@ -33,16 +33,16 @@ class _KnownTruth(OneRoundAtATime):
         check_seed(seed)
         streams = np.random.SeedSequence(seed).spawn(4)
         truth, self._stream, self._luck, self._ties = (np.random.default_rng(stream) for stream in streams)
-        self._binary, self._noise, self._slots = rewards == "binary", noise, 1
+        self._binary, self._noise, self._choose = rewards == "binary", noise, 1
         self._means: Floats = np.empty(0)
         return truth
 
     def _outcome(self, rows: Indices) -> Outcome:
         """One reward per chosen row; the regret is that of the true means."""
-        if len(rows) != self._slots:
-            raise ChoiceError(f"choice {rows.tolist()}; choose {self._slots} of the {len(self._means)} rows")
+        if len(rows) != self._choose:
+            raise ChoiceError(f"choice {rows.tolist()}; choose {self._choose} of the {len(self._means)} rows")
         means = self._means[rows]
-        best = np.partition(self._means, -self._slots)[-self._slots :].sum()
+        best = np.partition(self._means, -self._choose)[-self._choose :].sum()
         if self._binary:
             rewards = (self._luck.random(len(means)) < means).astype(np.float64)
         else:
@@ -217,7 +217,7 @@ class DescribedArms(_KnownTruth):
                 f"slots={self.slots}, offered={self.offered}, arms={self.arms}; none may exceed the next"
             )
         truth = self._begin(rewards=self.rewards, noise=self.noise, seed=self.seed)
-        self._slots = self.slots
+        self._choose = self.slots
         self._descriptions = truth.uniform(-1.0, 1.0, (self.arms, self.arm_features)).astype(np.float32)
         self._bonds = truth.standard_normal((self.features, self.arm_features))
         self.columns = Columns.numeric(self.features + self.arm_features)

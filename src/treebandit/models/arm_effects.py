@@ -20,7 +20,7 @@ FEW_FIRST_ROWS = 16
 #: The unit of residuals is at least this share of its mean.
 _LEAST_UNIT = 0.05
 #: Draws deviate by so much more where arms held out have told τ², which holds no noise then.
-_BOLDER = 1.5
+_UNSEEN_SCALE = 1.5
 COUNT, SUM, SQUARES = range(3)
 
 
@@ -70,9 +70,9 @@ class ArmEffects:
         effects.sums = _sums_of(places, residuals / effects._units(predicted), len(index))
         effects.variances = _variances(effects.sums, first)
         if unseen is not None and first[COUNT] < FEW_FIRST_ROWS:
-            held, said, paid = unseen
+            held, expected, paid = unseen
             _, places = np.unique(held, return_inverse=True)
-            sums = _sums_of(places, (paid - said) / effects._units(said), len(held))
+            sums = _sums_of(places, (paid - expected) / effects._units(expected), len(held))
             if (common := _common(sums)) > effects.variances[0]:
                 effects.unseen[0] = common
         return effects
@@ -118,7 +118,7 @@ class ArmEffects:
             noise[:, new] = random.standard_normal((draws, len(found)))[:, member]
         deviation = scale * np.sqrt(variance)
         if self.unseen[0] > 0.0:
-            deviation[self._not_fitted(places)] *= _BOLDER
+            deviation[self._not_fitted(places)] *= _UNSEEN_SCALE
         return self._units(predicted) * (mean + deviation * noise[:, place])
 
     def prepared_update(

@@ -16,7 +16,6 @@ Commit = Callable[[], None]
 class RewardModel(Protocol):
     """Learns rewards of rows and estimates those of others."""
 
-    #: Whether it has learned enough to estimate.
     @property
     def fitted(self) -> bool:
         """Whether `estimate` and `sample` have something to tell."""

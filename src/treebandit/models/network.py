@@ -91,7 +91,7 @@ class GradientNetwork:
         while self.blocks < blocks:
             self.blocks += 1
             self._lengthen(self._uniform(size, bound))
-        self._look()
+        self._renew_views()
 
     def _initial_upper(self) -> Tensor:
         """First biases, then weights and biases of each later layer, uniform by the number of inputs."""
@@ -121,7 +121,7 @@ class GradientNetwork:
             matrix[:old, :old] = self._matrix
             self._matrix = matrix
 
-    def _look(self) -> None:
+    def _renew_views(self) -> None:
         """Renew the views of weights and U after the vectors have moved."""
         self._weights, self._curvature = self.layers(self.vectors[0]), self.layers(self.vectors[1])
 
@@ -208,7 +208,7 @@ class GradientNetwork:
         gradients: Tensor = torch.cat([*parts, blocks.reshape(n, -1)], 1).double()
         return gradients
 
-    def see(self, rows: Features, arm_rows: Indices | None) -> None:
+    def add_gradients(self, rows: Features, arm_rows: Indices | None) -> None:
         """Add the gradients at these rows to U."""
         torch = load_torch()
         x, place = torch.from_numpy(rows), _tensor(arm_rows)
@@ -250,7 +250,7 @@ class GradientNetwork:
         twin = copy(self)
         twin._generator = generator
         twin.vectors, twin._matrix = self.vectors.clone(), self._matrix.clone()
-        twin._look()
+        twin._renew_views()
         return twin
 
     def train(self, rows: Features, arm_rows: Indices | None, targets: Features) -> None:
@@ -263,14 +263,14 @@ class GradientNetwork:
             order = torch.randperm(len(rows), generator=self._generator)
             error = 0.0
             for batch in order.split(settings.batch_size):
-                slots_here = None if place is None else place[batch]
-                output, inputs, slopes = self._forward(x[batch], slots_here, settings.dropout)
+                batch_arm_rows = None if place is None else place[batch]
+                output, inputs, slopes = self._forward(x[batch], batch_arm_rows, settings.dropout)
                 residual = output - y[batch]
                 if settings.early_stopping:
                     error += float(residual.square().sum())
                 deltas = self._backward(residual * (2.0 / len(batch)), slopes)
                 gradient = self.vectors[0] * decay
-                self._add_products(gradient, deltas, inputs, slots_here)
+                self._add_products(gradient, deltas, inputs, batch_arm_rows)
                 self.step(gradient)
             if settings.early_stopping and error >= best:
                 break
@@ -310,7 +310,7 @@ class GradientNetwork:
         matrix = schema.array(state, "matrix", np.float64, tuple(self._matrix.shape))
         self.steps = schema.whole(state, "steps")
         self.vectors, self._matrix = load_torch().from_numpy(vectors), load_torch().from_numpy(matrix)
-        self._look()
+        self._renew_views()
 
 
 def count_parameters(sizes: tuple[int, ...], blocks: int) -> int:

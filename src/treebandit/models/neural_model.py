@@ -73,11 +73,11 @@ class NeuralModel(HistoryModel):
         with one_thread():
             if self.network is None or self.network.inputs != row_scale.width:
                 self.network = self._new_network(row_scale.width, disjoint)
-                self.network.see(row_scale(history.contexts), self._arm_rows(history.arms))
+                self.network.add_gradients(row_scale(history.contexts), self._arm_rows(history.arms))
             else:
                 self.network = self.network.copy(self._generator)
                 self.network.grow(len(self._arms) if disjoint else 1)
-                self.network.see(row_scale(rows.contexts), self._arm_rows(rows.arms))
+                self.network.add_gradients(row_scale(rows.contexts), self._arm_rows(rows.arms))
             if due or not self.network.steps:
                 began, self._level, self.fitted_at = time.perf_counter(), level, now
                 row_scale = self._rescale(columns)

@@ -93,7 +93,7 @@ def _take_over(columns, j, value):  # type: ignore[no-untyped-def]
 
 
 @part
-def _see(columns, context, seen):  # type: ignore[no-untyped-def]
+def _update_moments(columns, context, seen):  # type: ignore[no-untyped-def]
     """Take a row into the running moments of its numbers; far outliers count as if they were nearer.
 
     The first rows have nothing to tell outliers by. So the later half of the first rows has moments of its own, and
@@ -245,7 +245,7 @@ def learn(parts, contexts, arms, rewards, version, scratch):  # type: ignore[no-
         stale[block] = 0
     anew = False
     for i in range(n):
-        anew |= _see(columns, contexts[i], numbers[REWARDS] + i)
+        anew |= _update_moments(columns, contexts[i], numbers[REWARDS] + i)
         added[block_number(blocks, arms[i])] += 1
     now, before = numbers[REWARDS] + n, numbers[RENEWED]
     if anew or now >= before * _GROWTH or now >= before + _MOST_NEW_ROWS:

@@ -38,12 +38,12 @@ class TargetStatistics:
         """
         assert rows.arms is not None
         index, categories = ArmIndex(), rows.columns.categories
-        slots = index.register(rows.arms)
+        arm_rows = index.register(rows.arms)
         own = np.empty((len(rows), len(places)), np.float32)
         tables = []
         for at, place in enumerate(places.tolist()):
             count = categories[place] + 1
-            cells = slots * count + _codes(rows.contexts[:, place], categories[place])
+            cells = arm_rows * count + _codes(rows.contexts[:, place], categories[place])
             table = _means(cells, rewards, len(index), count)
             tables.append(table)
             for fold in range(int(folds.max()) + 1):
@@ -54,10 +54,10 @@ class TargetStatistics:
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, places) statistics of (n, d) contexts and their arms."""
-        slots = self._arms.find(np.zeros(len(contexts), np.intp) if arms is None else arms)
+        arm_rows = self._arms.find(np.zeros(len(contexts), np.intp) if arms is None else arms)
         found = np.empty((len(contexts), len(self._places)), np.float32)
         for at, (place, table) in enumerate(zip(self._places.tolist(), self._tables, strict=True)):
-            found[:, at] = table[slots, _codes(contexts[:, place], table.shape[1] - 1)]
+            found[:, at] = table[arm_rows, _codes(contexts[:, place], table.shape[1] - 1)]
         return found
 
     def state(self) -> dict[str, Any]:

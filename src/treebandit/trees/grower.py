@@ -234,8 +234,8 @@ def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[n
         if len(follow):
             followed = 1 if node.low <= follow[node.group] < node.high else 0
         # The larger child takes its parent's histogram over; until the smaller one is grown, that holds both.
-        heir = followed != 1 - larger and (left if larger == 0 else len(rows) - left) >= _LARGE
-        heir = heir and node.depth + 1 < limits.max_depth
+        inherits = followed != 1 - larger and (left if larger == 0 else len(rows) - left) >= _LARGE
+        inherits = inherits and node.depth + 1 < limits.max_depth
         node.left, node.right = size, size + 1
         for i in range(2):
             side = larger if i == 0 else 1 - larger
@@ -243,8 +243,8 @@ def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[n
             child.start = node.start if side == 0 else node.start + left
             child.stop = node.start + left if side == 0 else node.stop
             child.moment = left_sum if side == 0 else right_sum
-            child.slot = node.slot if heir and i == 0 else 0
-            child.sibling = node.slot if heir and i == 1 else 0
+            child.slot = node.slot if inherits and i == 0 else 0
+            child.sibling = node.slot if inherits and i == 1 else 0
             child.key = mix(node.key - STEP * uint64(side + 1))
             child.depth = node.depth + 1
             if followed == 1 - side:  # never split; only looked at where the sibling's histogram needs it

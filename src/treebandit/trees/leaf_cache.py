@@ -310,12 +310,12 @@ def find_group_leaves(features, found, scratch):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _tell(kept, leaf, said, values):  # type: ignore[no-untyped-def]
+def _write_leaf(kept, leaf, given, values):  # type: ignore[no-untyped-def]
     """Write what a leaf says to all groups that end in it."""
     first = uint64(kept.first[kept.leaves[3, leaf]])
     for at in range(uint64(kept.leaves[2, leaf]), uint64(kept.leaves[2, leaf + uint64(1)])):
         for k in range(uint64(values.shape[1])):
-            values[first + uint64(kept.lists[at]), k] = said[k]
+            values[first + uint64(kept.lists[at]), k] = given[k]
 
 
 @kernel
@@ -324,7 +324,7 @@ def hand_out(found, ended, table, values):  # type: ignore[no-untyped-def]
     kept, (leaves, count) = GroupArrays(*found), ended
     for i in range(count):
         leaf = uint64(leaves[i])
-        _tell(kept, leaf, table[uint64(kept.leaves[0, leaf])], values)
+        _write_leaf(kept, leaf, table[uint64(kept.leaves[0, leaf])], values)
 
 
 @kernel
@@ -341,7 +341,7 @@ def draw_groups(found, ended, table, noise, drawn, values):  # type: ignore[no-u
         for k in range(uint64(drawn.shape[1])):
             drawn[i, k] = output + deviation * leaf_noise(key + k * uint64(NEXT_DRAW), node)
     for i in range(count):
-        _tell(kept, uint64(leaves[i]), drawn[i], values)
+        _write_leaf(kept, uint64(leaves[i]), drawn[i], values)
 
 
 @kernel
