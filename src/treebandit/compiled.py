@@ -43,6 +43,18 @@ def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return njit(cache=False, no_cpython_wrapper=True, **options)
 
 
+#: A kernel that Python calls. Division by 0 gives inf, as in numpy: a kernel that changes arrays must not raise. It
+#: allocates nothing and returns no array, but writes into what it is given: without numba's reference counts it is
+#: compiled and called in less time, and a slice costs nothing. All kernels and helpers must keep to that.
+kernel = njit(error_model="numpy", _nrt=False)
+#: One that takes long: other threads go on meanwhile.
+long_kernel = njit(error_model="numpy", _nrt=False, nogil=True)
+#: A part of kernels.
+helper = part(error_model="numpy", _nrt=False)
+#: The same for long sums, which may be taken in any order; NaN stays NaN.
+summing = part(error_model="numpy", _nrt=False, fastmath={"reassoc", "contract", "nsz"})
+
+
 class _File(caching.IndexDataCacheFile):  # type: ignore[misc]
     """Compiled code of one function: an index of signatures, and one file each.
 

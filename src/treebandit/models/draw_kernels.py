@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treebandit.models.packed import kernel
+from treebandit.compiled import kernel
 
 
 @kernel

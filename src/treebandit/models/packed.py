@@ -9,22 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from treebandit import compiled
-from treebandit.compiled import njit
-
-#: A kernel that Python calls. Division by 0 gives inf, as in numpy: a kernel that changes arrays must not raise. It
-#: allocates nothing and returns no array, but writes into what it is given: without numba's reference counts it is
-#: compiled and called in less time. All kernels and parts must keep to that.
-kernel = njit(error_model="numpy", _nrt=False)
-#: One that rebuilds call with many rows: other threads go on meanwhile.
-long_kernel = njit(error_model="numpy", _nrt=False, nogil=True)
-#: A part of kernels.
-part = compiled.part(error_model="numpy", _nrt=False)
-#: The same for long sums, which may be taken in any order; NaN stays NaN.
-summing = compiled.part(error_model="numpy", _nrt=False, fastmath={"reassoc", "contract", "nsz"})
+from treebandit.compiled import helper, summing
 
 
-@part
+@helper
 def row_start(i):  # type: ignore[no-untyped-def]
     """Where row i of a packed triangle starts."""
     return i * (i + 1) // 2
@@ -149,7 +137,7 @@ def solve(lower, x, size):  # type: ignore[no-untyped-def]
             x[j] -= row[j] * x[i]
 
 
-@part
+@helper
 def semidefinite_root(matrix):  # type: ignore[no-untyped-def]
     """The root of a matrix of which the lower triangle is given, in place; rows that others determine get no pivot."""
     n, most = matrix.shape[0], 0.0

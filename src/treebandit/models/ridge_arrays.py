@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treebandit.compiled import helper
 from treebandit.core import Floats
-from treebandit.models.packed import part, row_start
+from treebandit.models.packed import row_start
 
 #: Standardised numbers are cut off here, so that one outlier does not outweigh all other rows.
 BOUND = 10.0
@@ -64,7 +65,7 @@ class Row(NamedTuple):
     image: NDArray[np.float64]
 
 
-@part
+@helper
 def block_number(blocks, arm):  # type: ignore[no-untyped-def]
     """The block of an arm; 0 where it was not seen."""
     low, high = 0, blocks.shape[0]
@@ -84,19 +85,19 @@ def scratch(parts: Parts) -> tuple[NDArray[np.int64], Floats]:
     return np.empty(most, np.int64), np.empty((3, most))
 
 
-@part
+@helper
 def row_of(places, floats):  # type: ignore[no-untyped-def]
     """What `scratch` gave, as a Row."""
     return Row(places, floats[0], floats[1], floats[2])
 
 
-@part
+@helper
 def clipped(value, least, most):  # type: ignore[no-untyped-def]
     """The value, or the end of the range that it is beyond."""
     return least if value < least else most if value > most else value
 
 
-@part
+@helper
 def encode(columns, places, size, context, row):  # type: ignore[no-untyped-def]
     """Fill `row` with the entries of a context that are not 0; how many, Σ z² of unknown coordinates, and the size.
 
@@ -124,7 +125,7 @@ def encode(columns, places, size, context, row):  # type: ignore[no-untyped-def]
     return filled, unknown, size
 
 
-@part
+@helper
 def block_of(blocks, half, block):  # type: ignore[no-untyped-def]
     """Matrix and vector of a block in one half of the store."""
     capacity, start = blocks[block, CAPACITY], blocks[block, START]
@@ -132,7 +133,7 @@ def block_of(blocks, half, block):  # type: ignore[no-untyped-def]
     return half[start:middle], half[middle : middle + capacity]
 
 
-@part
+@helper
 def add_up(matrix, vector, row, filled, reward):  # type: ignore[no-untyped-def]
     """Add zz' and z · reward of a row to the sums."""
     for a in range(filled):

@@ -6,21 +6,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from treebandit.compiled import helper, kernel, long_kernel, summing
 from treebandit.models.packed import (
     cholesky,
     dot,
     form,
     invert,
-    kernel,
-    long_kernel,
-    part,
     product,
     row_start,
     semidefinite_root,
     solve,
     sparse_form,
     sparse_product,
-    summing,
 )
 from treebandit.models.ridge_arrays import (
     ANEW,
@@ -67,7 +64,7 @@ _OUTLYING = 8.0**2
 _GROWTH, _MOST_NEW_ROWS, _CHANGE = 1.125, 4096, 0.05
 
 
-@part
+@helper
 def _add(columns, first, j, value):  # type: ignore[no-untyped-def]
     """Take a value into the count, mean and sum of squares of a column, which are `first` and the next two."""
     step = value - columns[first + 1, j]
@@ -76,7 +73,7 @@ def _add(columns, first, j, value):  # type: ignore[no-untyped-def]
     columns[first + 2, j] += step * (value - columns[first + 1, j])
 
 
-@part
+@helper
 def _take_over(columns, j, value):  # type: ignore[no-untyped-def]
     """Take a value into the moments of a column's later rows; whether they replace those of all its rows now."""
     taken = False
@@ -92,7 +89,7 @@ def _take_over(columns, j, value):  # type: ignore[no-untyped-def]
     return taken
 
 
-@part
+@helper
 def _update_moments(columns, context, seen):  # type: ignore[no-untyped-def]
     """Take a row into the running moments of its numbers; far outliers count as if they were nearer.
 
@@ -119,7 +116,7 @@ def _update_moments(columns, context, seen):  # type: ignore[no-untyped-def]
     return anew
 
 
-@part
+@helper
 def _compare_scales(columns, ratio, offset):  # type: ignore[no-untyped-def]
     """Whether the scale of the rows seen differs from the one in use; ratio · z + offset leads there."""
     differs = False
@@ -140,7 +137,7 @@ def _compare_scales(columns, ratio, offset):  # type: ignore[no-untyped-def]
     return differs
 
 
-@part
+@helper
 def _carry_over(matrix, vector, size, ratio, offset):  # type: ignore[no-untyped-def]
     """Turn Σ zz' and Σ zr into those of the rows ratio · z + offset; the first entry of z is 1."""
     # Pairs first: they need the old Σ z, which is column 0.
@@ -155,7 +152,7 @@ def _carry_over(matrix, vector, size, ratio, offset):  # type: ignore[no-untyped
         vector[i] = ratio[i] * vector[i] + offset[i] * vector[0]
 
 
-@part
+@helper
 def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
     """Take up the scale of the rows seen if it differs; the sums are carried over, which loses nothing."""
     columns, blocks, ratio, offset = model.columns, model.blocks, row.v, row.image
@@ -178,7 +175,7 @@ def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
                 stale[block] = 1
 
 
-@part
+@helper
 def _forget(model, block, place):  # type: ignore[no-untyped-def]
     """Let a number count as missing in all rows so far."""
     matrix, vector = block_of(model.blocks, model.store[SUMS], block)
@@ -187,7 +184,7 @@ def _forget(model, block, place):  # type: ignore[no-untyped-def]
     vector[place] = 0.0
 
 
-@part
+@helper
 def _refresh(model, block, v):  # type: ignore[no-untyped-def]
     """A⁻¹ and θ from the sums; `v` is scratch."""
     size = model.blocks[block, SIZE]
@@ -284,7 +281,7 @@ def predict(parts, contexts, arms, found, scratch):  # type: ignore[no-untyped-d
     predict_rows(parts, contexts, arms, found, scratch)
 
 
-@part
+@helper
 def predict_rows(parts, contexts, arms, found, scratch):  # type: ignore[no-untyped-def]
     """What `predict` does, for as many rows as there are arms."""
     columns, blocks, places, store, numbers = Arrays(*parts)

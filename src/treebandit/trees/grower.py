@@ -23,10 +23,10 @@ import numpy as np
 from numba import int64, uint32, uint64
 from numpy.typing import NDArray
 
-from treebandit.compiled import njit
+from treebandit.compiled import helper, long_kernel, njit
 from treebandit.core import Floats
 from treebandit.trees.kernels import STEP, mix
-from treebandit.trees.split_search import ROW, WIDE, add_all, best_split, draw_below, inner, move
+from treebandit.trees.split_search import ROW, WIDE, add_all, best_split, draw_below, move
 
 NO_LIMIT = 1 << 30
 #: Nodes of fewer rows are added up for the columns they try, without a histogram to subtract from; so are all nodes
@@ -138,7 +138,7 @@ def means(nodes: NDArray[np.void]) -> Floats:
     return mean
 
 
-@inner()
+@helper
 def _part_rows(codes, rows, work, node):  # type: ignore[no-untyped-def]
     """Put the rows that go left before those that go right, both in their order.
 
@@ -162,7 +162,7 @@ def _part_rows(codes, rows, work, node):  # type: ignore[no-untyped-def]
     return left, left_sum, right_sum
 
 
-@inner()
+@helper
 def _differ(targets, rows):  # type: ignore[no-untyped-def]
     """Whether the targets of rows differ by more than rounding."""
     lowest, highest = np.inf, -np.inf
@@ -175,7 +175,7 @@ def _differ(targets, rows):  # type: ignore[no-untyped-def]
     return False
 
 
-@inner()
+@helper
 def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
     """Draw rows without replacement, list those of positive weight with their moments; how many, and their sum."""
     n, count, drawn, total = len(sample.targets), 0, 0, 0j
@@ -195,7 +195,7 @@ def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
     return count, total
 
 
-@njit(error_model="numpy", nogil=True, _nrt=False)
+@long_kernel
 def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[no-untyped-def]
     """Grow one tree on the rows of positive weight, from the root at nodes[0]; returns its number of nodes.
 

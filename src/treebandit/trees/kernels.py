@@ -15,7 +15,7 @@ import numpy as np
 from numba import float64, uint32, uint64
 from numpy.typing import NDArray
 
-from treebandit.compiled import njit, part
+from treebandit.compiled import helper, kernel, long_kernel
 from treebandit.core import Features, Floats, Random
 
 #: Trees walked in step; a forest's roots are padded to a multiple of it.
@@ -82,10 +82,6 @@ def draw_key(random: Random) -> int:
     """A random key below 2⁶³, the one that `random.integers(2**63)` would draw, in a sixth of its time."""
     source = random.bit_generator
     return source.random_raw() >> 1 if isinstance(source, np.random.PCG64) else int(random.integers(2**63))
-
-
-kernel = njit(_nrt=False, error_model="numpy")
-helper = part(_nrt=False, error_model="numpy")
 
 
 @helper
@@ -266,7 +262,7 @@ def draw_rows(
     return samples
 
 
-@njit(nogil=True, _nrt=False, error_model="numpy")
+@long_kernel
 def learn_rows(forest, leaves, rows_, expected, fixed, made):  # type: ignore[no-untyped-def]
     """Let each row change the leaves it reaches: running output, mean, variance and count, no refit.
 

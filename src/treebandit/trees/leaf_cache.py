@@ -19,7 +19,7 @@ import numpy as np
 from numba import uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from treebandit.compiled import njit
+from treebandit.compiled import helper, kernel, njit
 from treebandit.core import Features, Floats
 from treebandit.trees.forest import Forest
 from treebandit.trees.kernels import (
@@ -29,8 +29,6 @@ from treebandit.trees.kernels import (
     VARIANCE,
     ForestArrays,
     hashed,
-    helper,
-    kernel,
     lay_out,
     leaf_noise,
 )

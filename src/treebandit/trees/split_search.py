@@ -7,8 +7,6 @@ What the arguments are is said in `grower`, which grows trees with it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import int64, types, uint64
@@ -16,7 +14,7 @@ from numba.core.cgutils import get_item_pointer
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import intrinsic
 
-from treebandit.compiled import part
+from treebandit.compiled import helper, part
 from treebandit.trees.kernels import STEP, mix
 
 #: What a row adds to the real part of a moment besides its weight.
@@ -27,14 +25,6 @@ ALL_CODES = (1 << 31) - 1
 _BLOCK = 32
 _HALF = np.uint64(32)
 WIDE = 256
-
-
-def inner() -> Any:
-    """A function that only other kernels call.
-
-    Without numba's own reference counts a slice costs nothing; so it may neither allocate nor return arrays.
-    """
-    return part(error_model="numpy", _nrt=False)
 
 
 @intrinsic
@@ -55,13 +45,13 @@ def _add_moment(context, histogram, place, moment):  # type: ignore[no-untyped-d
     return types.void(histogram, place, moment), lower
 
 
-@inner()
+@helper
 def draw_below(n, key, place):  # type: ignore[no-untyped-def]
     """The number at `place` in the stream of random whole numbers below n that belongs to the key."""
     return int64(((mix(key + STEP * uint64(place)) >> _HALF) * uint64(n)) >> _HALF)
 
 
-@inner()
+@helper
 def add_all(codes, rows, moments, histogram, starts, sign):  # type: ignore[no-untyped-def]
     """Add the moments of rows, times the sign, to the histograms of all groups."""
     groups = len(starts) - 1
@@ -73,7 +63,7 @@ def add_all(codes, rows, moments, histogram, starts, sign):  # type: ignore[no-u
                 _add_moment(histogram, starts[group] + codes[row, group], moment)
 
 
-@inner()
+@helper
 def _add_drawn(table, rows, work, drawn):  # type: ignore[no-untyped-def]
     """Add the moments of rows to the empty histograms of the first `drawn` groups of columns[1].
 
@@ -94,7 +84,7 @@ def _add_drawn(table, rows, work, drawn):  # type: ignore[no-untyped-def]
                 words[j, code >> uint64(6)] |= uint64(1) << (code & uint64(63))
 
 
-@inner()
+@helper
 def _noted_bins(words, bins):  # type: ignore[no-untyped-def]
     """List the codes whose bits are set, rising, and clear the bits; returns how many."""
     count = 0
@@ -108,14 +98,14 @@ def _noted_bins(words, bins):  # type: ignore[no-untyped-def]
     return count
 
 
-@inner()
+@helper
 def move(histograms, to, other):  # type: ignore[no-untyped-def]
     """Subtract the histogram `other` from the histogram `to`; from itself: clear it."""
     for place in range(uint64(histograms.shape[1])):
         histograms[to, place] = 0.0 if to == other else histograms[to, place] - histograms[other, place]
 
 
-@inner()
+@helper
 def _filled_bins(histogram, bins):  # type: ignore[no-untyped-def]
     """List the codes that a node has in one group; returns how many."""
     count = 0
@@ -125,7 +115,7 @@ def _filled_bins(histogram, bins):  # type: ignore[no-untyped-def]
     return count
 
 
-@inner()
+@helper
 def _best_cut(table, group, histogram, bins, node, min_leaf):  # type: ignore[no-untyped-def]
     """Split gain of the best cut of one group, of which the node has the codes `bins`; -1 for none.
 
@@ -165,7 +155,7 @@ def _best_cut(table, group, histogram, bins, node, min_leaf):  # type: ignore[no
     return gain / divisor, below, above, missing_left
 
 
-@inner()
+@helper
 def _set_split(table, node, below, above, missing_left):  # type: ignore[no-untyped-def]
     """Put the threshold halfway between two codes, in the values of the column."""
     group = node.group
@@ -184,7 +174,7 @@ def _set_split(table, node, below, above, missing_left):  # type: ignore[no-unty
     node.low, node.high = low, table.widths[group] if missing_left else ALL_CODES
 
 
-@inner()
+@helper
 def _draw_columns(columns, untried, wanted, key):  # type: ignore[no-untyped-def]
     """Move `wanted` of the first `untried` columns[0] to columns[1], any as likely as the others; both stay sorted."""
     drawn, kept = 0, 0
