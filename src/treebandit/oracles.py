@@ -72,16 +72,20 @@ class TopK:
         feasible = int(np.count_nonzero(values > -np.inf))
         if not feasible:
             raise _nothing_feasible(len(values))
-        if feasible < min(self.k, len(values)):
-            raise NoFeasibleChoiceError(
-                f"{self.k} rows are to be chosen, but only {feasible} of {len(values)} have a score above -inf; "
-                "choose fewer or allow more"
-            )
+        self.check_enough(feasible, len(values))
         order = np.argsort(-values, kind="stable")
         best = values[order[: self.k + 1]]
         if random is not None and (best[1:] == best[:-1]).any():
             order = np.lexsort((random.random(len(values)), -values))
         return order[: self.k]
+
+    def check_enough(self, feasible: int, n: int) -> None:
+        """Raise a NoFeasibleChoiceError if too few of n rows have a score above -inf."""
+        if feasible < min(self.k, n):
+            raise NoFeasibleChoiceError(
+                f"{self.k} rows are to be chosen, but only {feasible} of {n} have a score above -inf; choose fewer or "
+                "allow more"
+            )
 
 
 class ShortestPath:

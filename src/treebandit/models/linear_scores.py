@@ -16,7 +16,7 @@ from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
 from treebandit.models.kernel_scores import KernelScores
-from treebandit.models.model import Commit
+from treebandit.models.model import Commit, arms_of
 from treebandit.models.ridge import Ridge, plain_arrays
 from treebandit.models.ridge_arrays import scratch
 from treebandit.models.target_statistics import TargetStatistics
@@ -314,7 +314,7 @@ class LinearEncoder(Encoder):
 
 def screened(rows: Candidates, rewards: Floats) -> Indices:
     """The columns that rewards go with most, in rising order: by Σ over arms of n · correlation² (Fan and Lv, 2008)."""
-    arms = np.zeros(len(rows), np.intp) if rows.arms is None else rows.arms
+    arms = arms_of(rows)
     labels = np.unique(arms)
     relevance = np.zeros(len(rows.columns))
     for label in labels if len(labels) <= _MOST_ARMS else [None]:

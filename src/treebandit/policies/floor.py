@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit.core import Floats, Indices, Oracle, Random, choose_with
-from treebandit.errors import NoFeasibleChoiceError
 from treebandit.models import draw_kernels
 from treebandit.oracles import Assignment, ShortestPath, TopK, best_arm
 
@@ -79,6 +78,7 @@ def choices(drawn: ScoreDraws, oracle: Oracle, *, floor: float, size: int, rando
     if by_chance < 1.0:
         sets.add(_chosen(scores, oracle, size, random), 1.0 - by_chance)
     if by_chance > 0.0 and isinstance(oracle, TopK):
+        oracle.check_enough(int(np.count_nonzero(feasible)), len(drawn.mean))
         return TopKSets(sets, by_chance, np.flatnonzero(feasible), oracle.k, drawn.mean)
     if by_chance > 0.0:
         chance = np.where(feasible, random.random((size, len(feasible))), -np.inf)
@@ -138,11 +138,6 @@ class TopKSets:
     def __init__(self, sets: _Sets, by_chance: float, feasible: Indices, k: int, scores: Floats) -> None:
         self._sets, self._by_chance, self._feasible, self._scores = sets, by_chance, feasible, scores
         self._k = min(k, len(scores))
-        if len(feasible) < self._k:
-            raise NoFeasibleChoiceError(
-                f"{k} rows are to be chosen, but only {len(feasible)} of {len(scores)} have a score above -inf; "
-                "choose fewer or allow more"
-            )
         totals = sets.totals.copy()
         totals[feasible] += by_chance * self._k / len(feasible)
         self.marginals = np.minimum(totals, 1.0)
