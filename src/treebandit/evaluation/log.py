@@ -13,7 +13,14 @@ from treebandit.errors import LogError
 from treebandit.evaluation import log_files
 from treebandit.evaluation.columns import SCHEMA, conform
 from treebandit.evaluation.log_files import reading
-from treebandit.evaluation.validation import CHECKED, CONTROL, LogSummary, check_batches, check_ids
+from treebandit.evaluation.validation import (
+    CHECKED,
+    CONTROL,
+    LogSummary,
+    check_batches,
+    check_contexts,
+    check_ids,
+)
 from treebandit.parameters import check_choice
 
 Duplicates = Literal["refuse", "first"]
@@ -99,7 +106,9 @@ class DecisionLog:
         import json
 
         try:
-            lines = "\n".join(json.dumps(dict(record), allow_nan=False) for record in records)
+            lines = "\n".join(
+                json.dumps(dict(record), allow_nan=False, ensure_ascii=False) for record in records
+            )
         except (TypeError, ValueError) as error:
             raise LogError(
                 f"{source} hold what JSON cannot ({error}); give numbers, text, lists and dicts, times as text, and "
@@ -127,10 +136,12 @@ class DecisionLog:
         """Add these decisions, or late rewards, at the end of a log, which is made where there is none.
 
         A folder gets one more part and NDJSON more lines; a Parquet file is written anew, so prefer a folder for a
-        log that grows.
+        log that grows. Contexts that cannot be read are refused.
         """
         with reading(os.fspath(path), "written"):
-            log_files.append_files(self._all_rows(), path)
+            rows = self._all_rows()
+            check_contexts(rows, self.source)
+            log_files.append_files(rows, path)
 
     def _all_rows(self) -> pl.LazyFrame:
         return pl.concat([self.frame, self.unmatched.lazy()]) if self.lost else self.frame

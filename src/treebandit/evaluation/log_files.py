@@ -16,7 +16,8 @@ from typing import Any
 import polars as pl
 
 from treebandit.errors import LogError, TreebanditError
-from treebandit.evaluation.columns import SCHEMA, TEXT_SCHEMA, conform, from_json
+from treebandit.evaluation.columns import conform, from_json
+from treebandit.evaluation.ndjson import opened, scan_lines, scan_part
 from treebandit.files import locked, replacing
 
 _NDJSON = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
@@ -140,19 +141,13 @@ def _scan_file(path: Path) -> pl.LazyFrame:
         if _form(path) == "parquet":
             return conform(pl.scan_parquet(path, glob=False), str(path))
         if _form(path) == "ndjson":
-            if path.stat().st_size == 0:
-                return pl.LazyFrame(schema=SCHEMA)
-            # polars does not know the mark that some editors put before UTF-8.
-            source = b"".join(line for _, line in lines_of(path)) if _is_marked(path) else path
-            return conform(pl.scan_ndjson(source, schema=TEXT_SCHEMA), str(path))
+            return conform(scan_lines(path), str(path))
     raise LogError(f"{path} has no form of a decision log; give {_FORMS}")
 
 
 def scan_text(lines: str) -> pl.LazyFrame:
     """NDJSON that is in memory already."""
-    if not lines.strip():
-        return pl.LazyFrame(schema=SCHEMA)
-    return conform(pl.scan_ndjson(lines.encode(), schema=TEXT_SCHEMA), "the records")
+    return conform(scan_part(lines.encode()), "the records")
 
 
 def _form(path: Path) -> str | None:
@@ -185,20 +180,11 @@ def records(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _opened(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
-
-
-def _is_marked(path: Path) -> bool:
-    with _opened(path) as file:
-        return bool(file.read(len(BOM_UTF8)) == BOM_UTF8)
-
-
 def lines_of(path: Path, wanted: str = _FORMS) -> Iterator[tuple[int, bytes]]:
     """The lines of a file, packed with gzip or not, and their numbers from 1. wanted: where there is none."""
     if not path.exists():
         raise LogError(f"{path} does not exist; give {wanted}")
-    with _opened(path) as file:
+    with opened(path) as file:
         for number, line in enumerate(file, 1):
             yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
 
@@ -218,7 +204,7 @@ def _bad_line(source: str) -> str:
         for number, line in lines_of(path):
             try:
                 if line.strip():
-                    conform(pl.scan_ndjson(line.strip(), schema=TEXT_SCHEMA), source).collect()
+                    conform(scan_part(line.strip()), source).collect()
             except _UNREADABLE:
                 start = line[:80].decode(errors="replace").strip()
                 return f" (line {number}: {''.join(each if each.isprintable() else '?' for each in start)})"

@@ -166,3 +166,19 @@ def check_ids(frame: pl.LazyFrame, source: str) -> None:
         f"{', '.join(map(repr, examples.sort()))}); read it with duplicates='first' to keep the first row of each id, "
         "or give each decision an id of its own"
     )
+
+
+def check_contexts(frame: pl.LazyFrame, source: str) -> None:
+    """Raise a LogError that names the first decision with a context that is no JSON."""
+    own = pl.col("arm_contexts").list.eval(_is_no_json(pl.element())).list.any()
+    wrong = frame.filter(_is_no_json(pl.col("context")) | own.fill_null(False)).select("id").head(1).collect()
+    if wrong.height:
+        raise LogError(
+            f"{source}: a context of decision {wrong['id'][0]!r} cannot be read as JSON; give a JSON object, or a list "
+            "of numbers"
+        )
+
+
+def _is_no_json(text: pl.Expr) -> pl.Expr:
+    unread = text.str.json_path_match("$").is_null() & (text.str.strip_chars() != "null")
+    return unread.fill_null(False)

@@ -49,7 +49,7 @@ def log_of(
     frames, left = [], iter(records)
     with reading(source):
         while part := list(islice(left, _LINES)):
-            lines = "\n".join(json.dumps(record, allow_nan=False) for record in part)
+            lines = "\n".join(json.dumps(record, allow_nan=False, ensure_ascii=False) for record in part)
             frames.append(scan_text(lines).collect())
     frame = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
     return DecisionLog.from_frame(frame, source=source, duplicates=duplicates)
