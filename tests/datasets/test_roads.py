@@ -246,3 +246,7 @@ def test_the_checksum_follows_the_files_and_not_their_place(tmp_path):
     (copy / "nodes.csv.gz").unlink()
     with pytest.raises(RoadsError, match=r"nodes\.csv\.gz"):
         roads_checksum(copy)
+
+
+def test_brackets_in_the_name_of_a_folder_are_no_pattern(tmp_path):
+    assert len(read_roads(write_roads(tmp_path / "roads[1]", **tables()))) == 3

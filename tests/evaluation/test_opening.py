@@ -1,5 +1,7 @@
 """Logs by path or name."""
 
+import gzip
+
 import pytest
 
 from treebandit.errors import LogError
@@ -32,3 +34,27 @@ def test_real_logs_that_are_not_there_are_told(monkeypatch, tmp_path):
         open_log("hillstrom:money")
     with pytest.raises(LogError, match="zozo has no log"):
         open_log("zozo:bts")
+
+
+@pytest.mark.parametrize(
+    "name", ["log[1].ndjson", "log[1].ndjson.gz", "log[1].parquet", "log[1]", "log*.ndjson", "log?.jsonl"]
+)
+def test_brackets_and_stars_in_names_are_no_patterns(tmp_path, name):
+    other = name.replace("[1]", "1").replace("*", "1").replace("?", "1")
+    shop_log(5, seed=0).append(tmp_path / other)
+    shop_log(7, seed=1).append(tmp_path / name)
+    assert len(open_log(tmp_path / name)) == 7
+    assert len(open_log(tmp_path / other)) == 5
+
+
+def test_folders_of_real_logs_may_have_brackets(tmp_path, monkeypatch):
+    columns = (
+        "recency,history_segment,history,mens,womens,zip_code,newbie,channel,segment,visit,conversion,spend\n"
+    )
+    row = "10,2) $100 - $200,142.44,1,0,Surburban,0,Phone,{},0,0,0\n"
+    folder = tmp_path / "logs[1]"
+    folder.mkdir()
+    rows = "".join(map(row.format, ("Mens E-Mail", "Womens E-Mail", "No E-Mail")))
+    (folder / "hillstrom.csv.gz").write_bytes(gzip.compress((columns + rows).encode()))
+    monkeypatch.setenv("TREEBANDIT_LOGS", str(folder))
+    assert len(open_log("hillstrom")) == 3

@@ -249,3 +249,8 @@ def test_odd_names_of_studies_and_modules_make_nothing_stale(tmp_path, source, m
     write_record(RunRecord(record.spec, record.provenance | {"code": {module: "1"}}, record.frame), tmp_path)
     merge_plan(tmp_path, [row(run_id=record.run_id, source=source)])
     assert load_runs(tmp_path).height == 1
+
+
+def test_brackets_in_the_name_of_a_folder_are_no_pattern(tmp_path):
+    write_record(make(rounds=4), tmp_path / "a[1]")
+    assert load_records(tmp_path / "a[1]")[1].height == 4

@@ -54,3 +54,9 @@ def test_another_file_is_refused(tmp_path):
         read_run_table(tmp_path / "a.csv")
     with pytest.raises(SavedFileError, match="no table of runs"):
         read_run_table(tmp_path / "none.csv")
+
+
+def test_brackets_in_the_name_of_a_table_are_no_pattern(tmp_path):
+    write_paper_like(tmp_path / "records")
+    file = write_run_table(tmp_path / "records", tmp_path / "runs[1].csv")
+    assert played_runs(file)

@@ -285,7 +285,11 @@ def _read(path: Path, columns: dict[str, str]) -> pl.DataFrame:
         raise RoadsError(f"{str(path)!r} is missing; a road network folder holds it beside two others")
     try:
         parquet = path.suffix == ".parquet"
-        table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema=False)
+        table = (
+            pl.read_parquet(path, glob=False)
+            if parquet
+            else pl.read_csv(path, glob=False, infer_schema=False)
+        )
     except (pl.exceptions.PolarsError, OSError) as error:
         raise RoadsError(f"{str(path)!r} cannot be read: {error}") from error
     if missing := [name for name in columns if name not in table.columns]:

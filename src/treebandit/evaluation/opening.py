@@ -60,7 +60,7 @@ def _hillstrom(reward: str) -> DecisionLog:
 
     if reward not in _REWARDS:
         raise LogError(f"hillstrom has no reward {reward!r}; give one of {', '.join(_REWARDS)}")
-    table = pl.read_csv(_found("hillstrom.csv.gz"), infer_schema_length=None)
+    table = pl.read_csv(_found("hillstrom.csv.gz"), glob=False, infer_schema_length=None)
     return from_columns(
         table,
         arm="segment",

@@ -177,7 +177,7 @@ def load_records(folder: str | Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     for run_id in runs["run_id"]:
         path = record_path(folder, run_id)
         try:
-            frame = pl.read_parquet(path, columns=["round", "regret", *_PARTS])
+            frame = pl.read_parquet(path, glob=False, columns=["round", "regret", *_PARTS])
         except _UNREADABLE as error:
             raise _damaged(path, error) from error
         total = pl.col("regret").cum_sum().alias("cumulative")

@@ -94,7 +94,7 @@ def _read(file: str | Path) -> pl.DataFrame:
     if not Path(file).is_file():
         raise SavedFileError(f"there is no table of runs {file}; `write_run_table` writes one")
     try:
-        table = pl.read_csv(file, schema_overrides=dict.fromkeys(_TEXTS, pl.String))
+        table = pl.read_csv(file, glob=False, schema_overrides=dict.fromkeys(_TEXTS, pl.String))
     except (OSError, pl.exceptions.PolarsError) as error:
         raise SavedFileError(f"{file} is no table of runs: {error}") from error
     missing = [name for name in _COLUMNS if name not in table.columns]

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from treebandit.errors import EvidenceError, LogError
@@ -100,3 +101,12 @@ def test_a_real_log_survives_the_way_there_and_back(tmp_path):
     write_open_bandit(log, tmp_path / "women.csv")
     again = read_open_bandit(tmp_path / "women.csv")
     assert again.frame.collect().drop("policy").equals(log.frame.collect().drop("policy"))
+
+
+def test_brackets_in_names_are_no_patterns(tmp_path):
+    file = tmp_path / "men[1]" / "men[1].csv"
+    file.parent.mkdir()
+    columns = pl.read_csv(SMALL.encode()).select(pl.all().exclude("^user-.*$"))
+    file.write_text(columns.write_csv())
+    file.with_name("item_context.csv").write_text("item_id\n" + "0\n" * 4)
+    assert [len(record["arms"]) for record in read_open_bandit(file).records()] == [4, 4]

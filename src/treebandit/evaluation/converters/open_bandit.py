@@ -36,7 +36,7 @@ def read_open_bandit(path: str | os.PathLike[str], *, items: int | None = None) 
 
 
 def _log(place: Path, items: int | None) -> DecisionLog:
-    table = pl.read_csv(place, infer_schema_length=None)
+    table = pl.read_csv(place, glob=False, infer_schema_length=None)
     missing = [name for name in _NEEDED if name not in table.columns]
     if missing:
         raise LogError(
@@ -76,7 +76,7 @@ def _affinity(name: str) -> pl.Expr:
 
 def _listed(place: Path) -> int:
     beside = place.with_name("item_context.csv")
-    return len(pl.read_csv(beside)) if beside.exists() else 0
+    return len(pl.read_csv(beside, glob=False)) if beside.exists() else 0
 
 
 def write_open_bandit(log: DecisionLog, path: str | os.PathLike[str]) -> None:
