@@ -99,7 +99,7 @@ LEAST_LOGGED = 1e-50
 #: What a batch always needs; contexts are read where a model or policy asks for them.
 _ALWAYS = ("chosen", "probability", "probabilities", "reward", "rewards")
 CONTEXTS = ("context", "arm_contexts")
-_CHOSEN_ARM = "chosen arm"
+_CHOSEN_ARM, _WHERE = "chosen arm", "where"
 
 
 def flat_batches(
@@ -109,12 +109,14 @@ def flat_batches(
     columns: tuple[str, ...] = (),
     arms: Literal["all", "chosen"] = "all",
     marginals: bool = True,
+    where: pl.Expr | None = None,
     every: int = 1,
 ) -> Iterator[Batch]:
     """The log a batch at a time.
 
     columns: further ones that `frame` shall have. arms: whose codes are needed; those of all candidates cost time.
-    marginals: whether the probabilities of candidates that were not chosen are. every: 3 for each third decision.
+    marginals: whether the probabilities of candidates that were not chosen are. where: only the decisions for which
+    this holds, numbered as in the whole log. every: 3 for each third of them.
     """
     sets = pl.col("chosen").list.len().max()
     several = (log.frame.select(sets).collect().item() or 1) > 1
@@ -128,7 +130,11 @@ def flat_batches(
     else:
         first = pl.col("chosen").list.first()
         extra.append(pl.col("arms").list.get(first, null_on_oob=True).alias(_CHOSEN_ARM))
+    if where is not None:
+        extra.append(where.alias(_WHERE))
     lean = log.frame.select(*dict.fromkeys(wanted), *extra).with_row_index("number")
+    if where is not None:
+        lean = lean.filter(_WHERE)
     if every > 1:
         lean = lean.gather_every(every)
     for frame in DecisionLog(lean, log.source).batches():

@@ -38,6 +38,10 @@ OFFERED = pl.coalesce(pl.col("arms").list.len(), pl.col("arm_contexts").list.len
 #: The first, in most logs the only, chosen arm; the number of its row where arms have no names.
 _ROW = pl.col("chosen").list.first()
 CHOSEN_ARM = pl.coalesce(pl.col("arms").list.get(_ROW, null_on_oob=True), _ROW.cast(pl.String))
+#: Whether it is not known how likely a chosen row was.
+WITHOUT_PROBABILITY = pl.col("probabilities").is_null() & (
+    (pl.col("chosen").list.len() > 1) | pl.col("probability").is_null()
+)
 
 
 def from_json(text: str) -> Any:

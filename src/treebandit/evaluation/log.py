@@ -15,7 +15,6 @@ from treebandit.evaluation.columns import SCHEMA, conform
 from treebandit.evaluation.log_files import reading
 from treebandit.evaluation.validation import (
     CHECKED,
-    CONTROL,
     LogSummary,
     check_batches,
     check_contexts,
@@ -205,7 +204,7 @@ class DecisionLog:
         summary = self.check()
         if not 0 < summary.control < summary.decisions:
             return self, summary, 0
-        others = self.filter(~CONTROL)
+        others = self.filter(~summary.in_control)
         return others, others.check(), summary.control
 
     def rewarded(self) -> Self:

@@ -17,6 +17,7 @@ from treebandit.core import Floats, Indices
 from treebandit.errors import LogError, ParameterError, nearest
 from treebandit.evaluation import propensities
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch, flat_batches
+from treebandit.evaluation.columns import WITHOUT_PROBABILITY
 from treebandit.evaluation.diagnostics import LogDiagnostics, WeightDiagnostics
 from treebandit.evaluation.estimators import WITHOUT_MODEL, Sample, contributions
 from treebandit.evaluation.log import DecisionLog
@@ -62,8 +63,11 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
         )
     missing = _without_probability(known, summary)
     if missing and not all(isinstance(target, LoggingPolicy) for target in targets.values()):
-        notes.insert(0, propensities.warning(missing, total))
-        guess = EstimatedPropensities.learned(known, codes, folds=chosen.folds, seed=chosen.seed)
+        few = missing < min(2 * chosen.folds, total)
+        notes.insert(0, propensities.too_few(missing) if few else propensities.warning(missing, total))
+        guess = (
+            None if few else EstimatedPropensities.learned(known, codes, folds=chosen.folds, seed=chosen.seed)
+        )
     guessed = 10 * missing > total  # fewer guesses than that move the mean weight by little
     collected = [_Collected(name, target) for name, target in targets.items()]
     for batch in _batches(known, codes, targets, contexts=model is not None or guess is not None):
@@ -71,7 +75,7 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
         if guess is None:
             whole.add_calibration(batch)
         else:
-            logged = np.where(np.isnan(logged), guess.probabilities(batch)[batch.chosen], logged)
+            logged = guess.filled(batch)
         whole.add_arms(batch)
         rewards.append(batch.reward)
         predicted = None if model is None else model.predict(batch)
@@ -192,9 +196,7 @@ def _without_probability(log: DecisionLog, summary: LogSummary) -> int:
     """How many decisions do not tell how likely each row that they chose was."""
     if summary.with_probability == summary.decisions and not summary.sets:
         return 0
-    several = pl.col("chosen").list.len() > 1
-    unknown = pl.col("probabilities").is_null() & (several | pl.col("probability").is_null())
-    return int(log.frame.select(unknown.sum()).collect().item())
+    return int(log.frame.select(WITHOUT_PROBABILITY.sum()).collect().item())
 
 
 def _batches(
@@ -241,6 +243,7 @@ class _Collected:
         played = batch.sums(probabilities)
         kept = played > 0
         self.left_out += len(batch) - int(kept.sum())
+        kept &= ~np.isnan(batch.chosen_sums(logged))
         self.numbers.append(batch.numbers[kept])
         if len(batch.chosen) == len(batch):
             self.weight.append(weight[kept])

@@ -135,14 +135,18 @@ class CrossFitted:
         folds: int = 5,
         seed: int = 0,
         choices: bool = False,
+        where: pl.Expr | None = None,
     ) -> CrossFitted:
         """Learn the chosen rows of a log and their rewards, a batch at a time, and at most MOST_ROWS of them.
 
-        choices: learn instead of all candidates whether they were chosen: the target is 1 or 0.
+        choices: learn instead of all candidates whether they were chosen: the target is 1 or 0. where: learn only the
+        decisions for which this holds; any can be predicted.
         """
         check_number("folds", folds, least=2, whole=True)
         new = predictors(model, seed=seed)
-        rows, values, numbers = _training_rows(log, codes, layout := ContextLayout(), choices=choices)
+        rows, values, numbers = _training_rows(
+            log, codes, layout := ContextLayout(), choices=choices, where=where
+        )
         if len(values) < 2 * folds:
             raise LogError(
                 f"{log.source} has {len(values)} decisions with rewards; a reward model needs {2 * folds} at least: "
@@ -174,7 +178,7 @@ class CrossFitted:
 
 
 def _training_rows(
-    log: DecisionLog, codes: ArmCodes, layout: ContextLayout, *, choices: bool
+    log: DecisionLog, codes: ArmCodes, layout: ContextLayout, *, choices: bool, where: pl.Expr | None
 ) -> tuple[Candidates, Floats, Indices]:
     """Rows, their targets, and the numbers of their decisions."""
     contexts: list[Features] = []
@@ -182,9 +186,10 @@ def _training_rows(
     values: list[Floats] = []
     numbers: list[Indices] = []
     counted = OFFERED if choices else pl.col("chosen").list.len()
-    total = int(log.frame.select(counted.cast(pl.Int64).sum()).collect().item())
+    learned = log.frame if where is None else log.frame.filter(where)
+    total = int(learned.select(counted.cast(pl.Int64).sum()).collect().item())
     every = max(1, -(-total // MOST_ROWS))
-    for batch in flat_batches(log, codes, columns=CONTEXTS, marginals=False, every=every):
+    for batch in flat_batches(log, codes, columns=CONTEXTS, marginals=False, where=where, every=every):
         contexts.append(layout.encode(batch, chosen=not choices))
         if choices:
             arms.append(batch.arms)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from treebandit.errors import LogError
-from treebandit.evaluation.columns import OFFERED
+from treebandit.evaluation.columns import CHOSEN_ARM, OFFERED, WITHOUT_PROBABILITY
 from treebandit.features.values import LARGEST
 
 #: Probabilities that went through 32-bit numbers or six printed digits are off by this much.
@@ -29,7 +29,10 @@ CHECKED = (
 )
 _CHOSEN = pl.col("chosen").list
 #: A decision of a holdout that played its arm for certain, though there were others.
-CONTROL = (pl.col("holdout") & (pl.col("probability") >= 1.0) & (OFFERED > 1)).fill_null(False)
+_HOLDOUT = (pl.col("holdout") & (OFFERED > 1)).fill_null(False)
+_CERTAIN = _HOLDOUT & (pl.col("probability") >= 1.0).fill_null(False)
+#: One that does not tell how likely its arm was.
+_UNTOLD = _HOLDOUT & WITHOUT_PROBABILITY
 _PROBABILITIES = pl.col("probabilities").list
 _REWARDS = pl.col("rewards").list
 
@@ -108,7 +111,9 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
 class LogSummary:
     """What a checked log holds: decisions, how many have rewards and probabilities, the most candidates, and sets.
 
-    control: decisions of a holdout that played its arm for certain.
+    certain, untold: decisions of a holdout that played its arm for certain, and of one that does not tell how likely
+        its arm was.
+    one_arm: whether the latter all chose the same arm, and so did it for certain, too.
     """
 
     decisions: int
@@ -116,7 +121,19 @@ class LogSummary:
     with_probability: int
     most_offered: int
     sets: bool
-    control: int = 0
+    certain: int = 0
+    untold: int = 0
+    one_arm: bool = False
+
+    @property
+    def control(self) -> int:
+        """How many decisions are of a control group that always gets the same arm."""
+        return self.certain + self.untold * self.one_arm
+
+    @property
+    def in_control(self) -> pl.Expr:
+        """Whether a decision of the log is one of these."""
+        return _CERTAIN | _UNTOLD if self.one_arm else _CERTAIN
 
 
 def check_batches(batches: Iterable[pl.DataFrame], source: str) -> LogSummary:
@@ -124,6 +141,7 @@ def check_batches(batches: Iterable[pl.DataFrame], source: str) -> LogSummary:
     totals: Counter[str] = Counter()
     first: dict[str, str] = {}
     most = 0
+    held: set[tuple[str, int]] = set()
     for batch in batches:
         # Where a condition is null, the columns it is about are: nothing is wrong with them, and no sum counts them.
         found = batch.select(
@@ -131,12 +149,15 @@ def check_batches(batches: Iterable[pl.DataFrame], source: str) -> LogSummary:
             rewarded=pl.col("reward").count(),
             known=pl.col("probability").count(),
             sets=(_CHOSEN.len() > 1).sum(),
-            control=CONTROL.sum(),
+            certain=_CERTAIN.sum(),
+            untold=_UNTOLD.sum(),
             most=OFFERED.max(),
             **{name: condition.sum() for name, (condition, _) in _IMPOSSIBLE.items()},
         ).row(0, named=True)
         most = max(most, found.pop("most") or 0)
         totals.update(found)
+        if found["untold"] and len(held) < 2:
+            held |= set(batch.filter(_UNTOLD).select(CHOSEN_ARM.alias("arm"), _CHOSEN.len()).unique().rows())
         for name, (condition, _) in _IMPOSSIBLE.items():
             if found[name] and name not in first:
                 first[name] = str(batch.filter(condition)["id"][0])
@@ -147,8 +168,16 @@ def check_batches(batches: Iterable[pl.DataFrame], source: str) -> LogSummary:
             if name in first
         ]
         raise LogError(f"{source}: of {totals['decisions']:,} decisions " + ". ".join(lines))
-    sets, control = totals["sets"] > 0, totals["control"]
-    return LogSummary(totals["decisions"], totals["rewarded"], totals["known"], most, sets, control)
+    return LogSummary(
+        decisions=totals["decisions"],
+        rewarded=totals["rewarded"],
+        with_probability=totals["known"],
+        most_offered=most,
+        sets=totals["sets"] > 0,
+        certain=totals["certain"],
+        untold=totals["untold"],
+        one_arm=len(held) == 1 and all(size == 1 for _, size in held),
+    )
 
 
 def check_ids(frame: pl.LazyFrame, source: str) -> None:
