@@ -284,3 +284,28 @@ def test_the_mark_of_an_editor_before_utf8_is_no_line(tmp_path, name):
     text = b"\xef\xbb\xbf" + unpacked
     marked.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     assert list(DecisionLog.read(marked).records()) == list(DecisionLog.read(plain).records())
+
+
+@pytest.mark.parametrize("name", ["sales.parquet", "part-1.parquet", "other.ndjson", "more.jsonl.gz"])
+def test_a_folder_of_other_data_is_not_written_to(tmp_path, name):
+    log = DecisionLog.from_records([record()])
+    log.append(tmp_path / "folder")
+    (tmp_path / "folder" / name).write_bytes(b"mine")
+    before = sorted((tmp_path / "folder").iterdir())
+    with pytest.raises(LogError, match=f"holds '{name}', which treebandit did not write"):
+        log.write(tmp_path / "folder")
+    assert sorted((tmp_path / "folder").iterdir()) == before
+    assert (tmp_path / "folder" / name).read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("name", ["shop.json", "shop.csv", "shop.parquet.gz", "shop.txt"])
+@pytest.mark.parametrize("use", [DecisionLog.write, DecisionLog.append])
+def test_names_with_an_ending_of_another_format_are_no_folders(tmp_path, use, name):
+    log = DecisionLog.from_records([record()])
+    with pytest.raises(LogError, match="has no form of a decision log"):
+        use(log, tmp_path / name)
+    assert not (tmp_path / name).exists()
+    (tmp_path / name).mkdir()
+    use(log, tmp_path / name)
+    use(log, tmp_path / "log-2026.11")
+    assert len(DecisionLog.read(tmp_path / name)) == len(DecisionLog.read(tmp_path / "log-2026.11")) == 1

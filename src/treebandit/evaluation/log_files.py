@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+import reprlib
 import uuid
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -23,6 +25,8 @@ from treebandit.files import locked, replacing
 _NDJSON = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 _PARQUET = (".parquet", ".pq")
 _FORMS = "a .parquet file, an .ndjson or .jsonl file (also with .gz), or a folder of such files"
+#: How `add_part` names parts.
+_PART_NAME = re.compile(r"part-\d{8}T\d{12}Z-[0-9a-f]{8}\.parquet")
 #: Rows that are in memory at once while a log is written.
 _BATCH = 50_000
 
@@ -33,7 +37,7 @@ def scan_files(path: str | os.PathLike[str]) -> pl.LazyFrame:
         raise LogError(f"the path of the log is empty; give {_FORMS}")
     place = Path(path)
     if place.is_dir():
-        parts = sorted(each for each in place.iterdir() if _form(each) and not each.name.startswith("."))
+        parts = _data_files(place)
         if not parts:
             raise LogError(f"{place} holds no part of a decision log; give {_FORMS}")
         return pl.concat([_scan_file(part) for part in parts])
@@ -43,12 +47,18 @@ def scan_files(path: str | os.PathLike[str]) -> pl.LazyFrame:
 
 
 def write_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
-    """Write a log whole: the file, or the folder's only part, takes the place of what was there."""
+    """Write a log whole: the file, or the folder's only part, takes the place of what was there.
+
+    Only parts that were written here are removed from a folder; one that holds other data is refused.
+    """
     place = Path(path)
-    if place.is_dir() or _form(place) is None:
-        if place.exists() and not place.is_dir():
-            raise LogError(f"{place} has no form of a decision log; give {_FORMS}")
-        old = [each for each in place.iterdir() if _form(each)] if place.exists() else []
+    if _is_folder(place):
+        old = _data_files(place) if place.exists() else []
+        others = [each.name for each in old if not _PART_NAME.fullmatch(each.name)]
+        if others:
+            raise LogError(
+                f"{place} holds {reprlib.repr(others)[1:-1]}, which treebandit did not write; give another folder"
+            )
         add_part(frame, place)
         for part in old:
             part.unlink()
@@ -63,13 +73,10 @@ def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
     Whoever else appends to the same file waits, so that no row is lost.
     """
     place = Path(path)
-    form = _form(place)
-    # Not `exists`: another writer may make the folder between two questions.
-    if place.is_dir() or (form is None and not place.is_file()):
+    if _is_folder(place):
         add_part(frame, place)
         return
-    if form is None:
-        raise LogError(f"{place} has no form of a decision log; give {_FORMS}")
+    form = _form(place)
     with _locked(place):
         if not place.exists():
             _write_file(frame, place)
@@ -85,6 +92,25 @@ def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
                         b"\n"
                     )  # a writer that was cut short left half a line: it must not swallow ours
                 _write_lines(frame, file)
+
+
+def _is_folder(place: Path) -> bool:
+    """Whether a path to write to is a folder of parts, there already or not; a LogError where it is no log at all."""
+    # Not `exists`: another writer may make the folder between two questions.
+    if place.is_dir():
+        return True
+    if _form(place) is not None:
+        return False
+    ending = place.suffix.removeprefix(".")
+    if place.is_file() or (ending and not ending.isdigit()):
+        raise LogError(
+            f"{place} has no form of a decision log; give {_FORMS}, without an ending or made before"
+        )
+    return True
+
+
+def _data_files(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if _form(each) and not each.name.startswith("."))
 
 
 def _locked(place: Path) -> AbstractContextManager[None]:
