@@ -10,6 +10,7 @@ import treebandit
 from treebandit.environments import Logged
 from treebandit.errors import LogError, ParameterError
 from treebandit.evaluation import DecisionLog, evaluate, replay, shop_log
+from treebandit.evaluation.intervals import of_share
 
 
 def sets_log(decisions, arms=20, chosen=10, paid=None, seed=0):
@@ -182,3 +183,26 @@ def test_the_probability_of_one_chosen_row_is_found_among_all():
     log = DecisionLog.from_records(records)
     assert log.frame.collect()["probability"].to_list() == [0.5] * 80
     assert replay(log, treebandit.Uniform(seed=0)).seen == 80
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_rare_rewards_of_sets_have_the_range_of_all_rows_played(known):
+    """Three of six rows are shown at a time; no row pays in 140 decisions, and a page may pay for all three."""
+    random = np.random.default_rng(0)
+    rows = [random.permutation(6)[:3].tolist() for _ in range(140)]
+    log = DecisionLog.from_records(
+        {
+            "id": str(number),
+            "arms": list("abcdef"),
+            "chosen": chosen,
+            "probabilities": [0.5] * 6,
+            **({"rewards": [0.0] * 3} if known else {"reward": 0.0}),
+        }
+        for number, chosen in enumerate(rows)
+    )
+    policies = {"logging": 3, "uniform": 3, "arm:a": 1} if known else {"logging": 3}
+    found = evaluate(log, list(policies), estimators=("ips",))
+    for name, played in policies.items():
+        size = found[name].diagnostics.effective
+        wanted = of_share(0.0, size, reward_range=(0.0, float(played)))
+        assert found[name]["ips"].interval.high == pytest.approx(wanted.high), name

@@ -214,6 +214,8 @@ class _Collected:
     """What one policy's pass over the log keeps: a few numbers per decision.
 
     shares: how many rows the policy plays for each that is chosen in the log; the least and the greatest.
+    row_rewards, most_rows: the least and the greatest reward of a row, 0 and 1 among them, and how many rows the policy
+        plays at most.
     squares: sum of the squared weights that logged probabilities lead to expect of `support_known` decisions.
     played, missed: the policy's probability of all arms, and of those with a logged one of 0.
     """
@@ -226,6 +228,8 @@ class _Collected:
     chosen: list[Floats] = field(default_factory=list)
     value: list[Floats] = field(default_factory=list)
     shares: tuple[float, float] | None = None
+    row_rewards: tuple[float, float] = (0.0, 1.0)
+    most_rows: float = 0.0
     squares: float = 0.0
     played: float = 0.0
     missed: float = 0.0
@@ -258,6 +262,7 @@ class _Collected:
             )
         else:
             self._add_sets(batch, weight, np.where(kept, played, 1.0), kept)
+        self._add_range(batch.rewards[kept[batch.owner]], played[kept])
         if batch.marginals is not None:
             self._add_expected(batch, probabilities, batch.marginals, kept)
 
@@ -275,11 +280,20 @@ class _Collected:
         shares = [*(self.shares or ()), *(played / batch.chosen_per_decision)[kept]]
         self.shares = (min(shares), max(shares)) if shares else None
 
+    def _add_range(self, rewards: Floats, played: Floats | Indices) -> None:
+        """Take in the rewards of rows, and how many rows the policy plays in each decision."""
+        least, most = self.row_rewards
+        self.row_rewards = float(rewards.min(initial=least)), float(rewards.max(initial=most))
+        self.most_rows = float(played.max(initial=self.most_rows))
+
     def _add_logged(self, batch: Batch, predicted: Floats | None) -> None:
         """The logging policy's own value needs no model: w is 1 and the predictions cancel."""
         self.numbers.append(batch.numbers)
         self.weight.append(np.ones(len(batch)))
         self.reward.append(batch.reward)
+        rows = batch.chosen_per_decision
+        shared = (batch.reward / rows)[batch.owner]
+        self._add_range(np.where(np.isnan(batch.rewards), shared, batch.rewards), rows)
         self.support_known += len(batch)
         self.supported += len(batch)
         if predicted is not None:
@@ -330,8 +344,17 @@ class _Collected:
         )
         refusal = diagnostics.refusal(settings.least_effective, guessed=guessed)
         kind, numbers = type(self.target).__name__, np.concatenate(self.numbers)
+        least, most = (self.most_rows * reward for reward in self.row_rewards)
         values = PolicyValue(
-            self.name, kind, diagnostics, sample, numbers, settings, self.shares or (1.0, 1.0), refusal
+            name=self.name,
+            kind=kind,
+            diagnostics=diagnostics,
+            sample=sample,
+            numbers=numbers,
+            settings=settings,
+            shares=self.shares or (1.0, 1.0),
+            rewards=(least, most),
+            refusal=refusal,
         )
         if len(sample) and (refusal is None or settings.anyway):
             for estimator in wanted:

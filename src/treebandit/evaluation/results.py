@@ -56,6 +56,8 @@ class PolicyValue:
     numbers: (n,) which decisions these are, from 0 among those with a reward.
     settings: of the evaluation.
     shares: how many rows it plays for each that is chosen in the log; the least and the greatest.
+    rewards: the least and the greatest reward that it can have from a decision, if no row pays less or more than those
+        of the log, 0 and 1.
     refusal: why the log tells too little; then there are estimates only `anyway`.
     estimates: by the names of the estimators.
 
@@ -72,6 +74,7 @@ class PolicyValue:
     numbers: Indices = field(repr=False)
     settings: Settings = field(repr=False)
     shares: tuple[float, float] = field(default=(1.0, 1.0), repr=False)
+    rewards: tuple[float, float] = field(default=(0.0, 1.0), repr=False)
     refusal: str | None = None
     estimates: dict[str, Estimated] = field(default_factory=dict)
 
@@ -99,7 +102,8 @@ class PolicyValue:
         """The least and the greatest reward that this policy can have from a decision."""
         reward, given = self.sample.reward, self.settings.reward_range
         if given is None:
-            return float(min(reward.min(), 0)), float(max(reward.max(), 1))
+            # Sums of the log's rows may differ from so many times one row by rounding.
+            return float(reward.min(initial=self.rewards[0])), float(reward.max(initial=self.rewards[1]))
         # It is that of all rows that the log chooses, of which the policy may play fewer.
         return min(share * given[0] for share in self.shares), max(share * given[1] for share in self.shares)
 
