@@ -9,8 +9,8 @@ import pytest
 import treebandit
 from treebandit.environments import Logged
 from treebandit.errors import LogError, ParameterError
-from treebandit.evaluation import DecisionLog, evaluate, replay, shop_log
-from treebandit.evaluation.intervals import of_share
+from treebandit.evaluation import DecisionLog, difference_between_logs, evaluate, replay, shop_log
+from treebandit.evaluation.intervals import UNKNOWN, of_share
 
 
 def sets_log(decisions, arms=20, chosen=10, paid=None, seed=0):
@@ -206,3 +206,36 @@ def test_rare_rewards_of_sets_have_the_range_of_all_rows_played(known):
         size = found[name].diagnostics.effective
         wanted = of_share(0.0, size, reward_range=(0.0, float(played)))
         assert found[name]["ips"].interval.high == pytest.approx(wanted.high), name
+
+
+def test_differences_between_logs_of_rare_rewards_have_an_interval():
+    none, some = (evaluate(rare_log(600, rate), ["arm:a"], estimators=("ips",)) for rate in (0.0, 0.5))
+    for first, second in ((none, none), (some, none), (none, some)):
+        ours, theirs = first["arm:a"]["ips"], second["arm:a"]["ips"]
+        gap = difference_between_logs(ours, theirs)
+        assert gap.interval.holds(ours.value - theirs.interval.high)
+        assert gap.interval.holds(ours.interval.high - theirs.value)
+        assert gap.interval.high - gap.interval.low > 0.01
+    many = some["arm:a"]["ips"]
+    gap = difference_between_logs(many, many).interval
+    assert gap.high == pytest.approx(1.959964 * np.sqrt(2) * many.error)
+
+
+def test_one_decision_tells_nothing_of_a_difference_between_logs():
+    found = evaluate(rare_log(1, 0.5), ["logging"], estimators=("ips",), anyway=True)["logging"]["ips"]
+    assert difference_between_logs(found, found).interval == UNKNOWN
+
+
+@pytest.mark.parametrize("mode", ["replay", "doubly_robust"])
+def test_a_replay_of_rare_rewards_has_an_interval(mode):
+    log = rare_log(600, 0.0)
+    played = replay(log, treebandit.Uniform(seed=0))
+    assert played.value == 0
+    assert played.interval.high == pytest.approx(of_share(0, played.used, reward_range=(0.0, 1.0)).high)
+    assert 1e-3 < played.error < 0.01
+    environment, agent = Logged(log, mode=mode, seed=0), treebandit.Uniform(seed=0)
+    for _ in range(environment.horizon):
+        treebandit.play_round(agent, environment)
+    value, error = environment.value
+    assert value == 0
+    assert 1e-3 < error < 0.02

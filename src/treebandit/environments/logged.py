@@ -15,6 +15,8 @@ from treebandit.core import Candidates, Feedback, Floats, Indices, Outcome, Roun
 from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.errors import ChoiceError, InputError, LogError, ParameterError
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, flat_batches
+from treebandit.evaluation.diagnostics import rare_rewards
+from treebandit.evaluation.intervals import standard_error
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.opening import FOLDER, open_log
 from treebandit.evaluation.replayed import least_logged
@@ -88,6 +90,9 @@ class Logged(OneRoundAtATime):
         self.columns = events.candidates.columns
         self.shown = self.used = 0
         self._earned: list[float] = []
+        # Of the events in which the choice was the logged one, as far as they count.
+        self._weights: list[float] = []
+        self._paid: list[float] = []
         self._nothing = Feedback(self._candidates(0)[:0], np.zeros(0))
 
     @property
@@ -102,11 +107,16 @@ class Logged(OneRoundAtATime):
 
     @property
     def value(self) -> tuple[float, float]:
-        """Mean reward per decision of the agent that chose, and its standard error; NaN before the first event."""
+        """Mean reward per decision of the agent that chose, and its standard error; NaN before the second event.
+
+        Where rewards are rare, the error is at least that of a share.
+        """
         earned = np.array(self._earned)
         if len(earned) < 2:
             return np.nan, np.nan
-        return float(earned.mean()), float(earned.std(ddof=1) / np.sqrt(len(earned)))
+        mean, error = float(earned.mean()), standard_error(earned)
+        rare = rare_rewards(np.array(self._weights), np.array(self._paid))
+        return mean, error if rare is None else max(error, rare.error(mean))
 
     def _next_round(self) -> Round:
         if self.shown == self.horizon:
@@ -137,6 +147,9 @@ class Logged(OneRoundAtATime):
             self._earned.append(float(predicted[row] + (reward - predicted[row]) / events.logged[event]))
         elif used:
             self._earned.append(reward)
+        if used or not self.replays:
+            self._weights.append(1.0 if self.replays else 1 / float(events.logged[event]))
+            self._paid.append(reward)
         self.used += used
         rewards = np.array([reward])
         feedback = Feedback(candidates[rows], rewards) if used else self._nothing

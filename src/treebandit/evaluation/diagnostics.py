@@ -9,6 +9,7 @@ import numpy as np
 
 from treebandit.core import Floats
 from treebandit.evaluation.batches import Batch
+from treebandit.evaluation.intervals import RareRewards
 
 #: Below this effective sample size there is no estimate: the interval itself cannot be believed.
 LEAST_EFFECTIVE = 30.0
@@ -49,6 +50,13 @@ def _differing(weight: Floats, reward: Floats) -> float:
     if not len(values):
         return 0.0
     return effective_sample_size(weight[counted & (reward != values[counts.argmax()])])
+
+
+def rare_rewards(weight: Floats, reward: Floats) -> RareRewards | None:
+    """The decisions as those of rare rewards, which are taken to be possible from 0 to 1; None where enough differ."""
+    found = WeightDiagnostics.of(weight, reward)
+    possible = float(reward.min(initial=0.0)), float(reward.max(initial=1.0))
+    return RareRewards(max(found.effective, 1.0), possible) if found.rare else None
 
 
 @dataclass(frozen=True, slots=True)

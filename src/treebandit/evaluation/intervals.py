@@ -49,8 +49,17 @@ class Interval:
         """From the lower of both low limits to the higher of both high ones."""
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
+    def minus(self, other: Interval) -> Interval:
+        """In which the difference lies of what lies in both."""
+        return Interval(self.low - other.high, self.high - other.low)
+
 
 UNKNOWN = Interval(-np.inf, np.inf)
+
+
+def level_of_both(level: float) -> float:
+    """The level at which two intervals hold at once at `level`, whatever they have to do with each other."""
+    return 0.5 + level / 2
 
 
 def check_level(level: float) -> None:
@@ -65,14 +74,13 @@ def standard_error(values: Floats) -> float:
 
 def normal(values: Floats, *, level: float = 0.95) -> Interval:
     """mean ± z · standard error; right for many decisions, too short while a few of them carry the weight."""
-    error = standard_error(values)
-    if not np.isfinite(error):
-        return UNKNOWN
-    return around(float(values.mean()), error, level)
+    return around(float(values.mean()), standard_error(values), level) if len(values) else UNKNOWN
 
 
 def around(mean: float, error: float, level: float) -> Interval:
-    """The interval of a normal distribution with this mean and standard deviation."""
+    """The interval of a normal distribution with this mean and standard deviation; of one that is NaN, all numbers."""
+    if not np.isfinite(error):
+        return UNKNOWN
     reach = NormalDist().inv_cdf(0.5 + level / 2) * error
     return Interval(mean - reach, mean + reach)
 
@@ -85,9 +93,29 @@ def of_share(mean: float, size: float, *, reward_range: tuple[float, float], lev
     least, most = reward_range
     share, z = float(np.clip((mean - least) / (most - least), 0, 1)), NormalDist().inv_cdf(0.5 + level / 2)
     centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
-    reach = z / (1 + z**2 / size) * np.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
+    reach = z / (1 + z**2 / size) * float(np.sqrt(share * (1 - share) / size + z**2 / (4 * size**2)))
     low, high = max(0.0, centre - reach), min(1.0, centre + reach)
     return Interval(least + low * (most - least), least + high * (most - least))
+
+
+@dataclass(frozen=True, slots=True)
+class RareRewards:
+    """Decisions too few of which have another reward than the most common one to tell how far rewards deviate.
+
+    size: how many they are, or are worth. reward_range: the least and the greatest reward of a decision.
+    """
+
+    size: float
+    reward_range: tuple[float, float]
+
+    def interval(self, mean: float, *, level: float = 0.95) -> Interval:
+        """What the interval of their mean holds at least."""
+        return of_share(mean, self.size, reward_range=self.reward_range, level=level)
+
+    def error(self, mean: float) -> float:
+        """What the standard error of their mean is at least: mean ± 1.96 of it holds the interval of 95 %."""
+        found = self.interval(mean)
+        return max(found.high - mean, mean - found.low) / NormalDist().inv_cdf(0.975)
 
 
 def bootstrap(

@@ -11,6 +11,7 @@ import numpy as np
 from treebandit.core import Floats
 from treebandit.errors import LogError, ParameterError
 from treebandit.evaluation.batches import LEAST_LOGGED
+from treebandit.evaluation.diagnostics import rare_rewards
 from treebandit.evaluation.intervals import Interval, normal, standard_error
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.policies import labels_of, renew_draws, rows_of
@@ -25,7 +26,7 @@ class Replayed:
     """What a learning agent earned per decision on a log.
 
     value: mean reward of the events it accepted, which it learned.
-    interval: of that mean.
+    interval: of that mean; where rewards are rare, at least that of a share.
     estimate, error: progressive IPS over all events, each weighted by what the agent, as it was then, would have done.
     used, seen: events accepted, and all of them.
     clipped: events whose logged probability was below `least_probability`, which are accepted too rarely.
@@ -76,7 +77,8 @@ def replay(
     if least_probability is None:
         least_probability = least_logged(known, uniform=not len(known) or bool(np.ptp(known) <= 1e-9))
     learner, random = copy.deepcopy(agent), np.random.default_rng(seed)
-    weighted: list[float] = []
+    weights: list[float] = []
+    paid: list[float] = []
     rewards: list[float] = []
     clipped = 0
     for record in log.records():
@@ -89,7 +91,8 @@ def replay(
         chance, reward = float(chances[row]), record["reward"]
         logged = max(record["probability"], LEAST_LOGGED)
         renew_draws(learner)
-        weighted.append(chance / logged * reward)
+        weights.append(chance / logged)
+        paid.append(reward)
         clipped += logged < least_probability - 1e-12
         if random.random() >= chance * min(1.0, least_probability / logged):
             continue
@@ -97,12 +100,17 @@ def replay(
         chosen = contexts if own is None or contexts is None else contexts[row : row + 1]
         labelled = {} if labels is None else {"arms": [labels[row]], "new_arms": True}
         learner.learn(chosen, [reward], **labelled)
-    if not weighted:
+    if not weights:
         raise LogError(f"{log.source} has no decision with a reward; nothing to replay")
-    got, all_events = np.array(rewards), np.array(weighted)
-    value, estimate = float(got.mean()) if len(got) else np.nan, float(all_events.mean())
-    error, counts = standard_error(all_events), (len(got), len(all_events), clipped)
-    return Replayed(value, normal(got), estimate, error, *counts, got)
+    got, (weight, reward_of_all) = np.array(rewards), (np.array(weights), np.array(paid))
+    value, interval = float(got.mean()) if len(got) else np.nan, normal(got)
+    if rare := rare_rewards(np.ones(len(got)), got):
+        interval = interval.joined(rare.interval(value))
+    weighted = weight * reward_of_all
+    estimate, error = float(weighted.mean()), standard_error(weighted)
+    if rare := rare_rewards(weight, reward_of_all):
+        error = max(error, rare.error(estimate))
+    return Replayed(value, interval, estimate, error, len(got), len(weighted), clipped, got)
 
 
 def least_logged(logged: Floats, *, uniform: bool) -> float:

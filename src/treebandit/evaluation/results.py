@@ -12,7 +12,16 @@ from treebandit.errors import EvidenceError, ParameterError, nearest
 from treebandit.evaluation import intervals
 from treebandit.evaluation.diagnostics import LogDiagnostics, WeightDiagnostics
 from treebandit.evaluation.estimators import Sample
-from treebandit.evaluation.intervals import UNKNOWN, Interval, IntervalKind, normal, standard_error
+from treebandit.evaluation.intervals import (
+    UNKNOWN,
+    Interval,
+    IntervalKind,
+    RareRewards,
+    check_level,
+    level_of_both,
+    normal,
+    standard_error,
+)
 from treebandit.evaluation.settings import Settings
 
 
@@ -25,6 +34,7 @@ class Estimated:
     error: its standard error.
     interval: in which the truth lies, at the level asked for.
     values: (n,) contributions of the decisions, whose mean it is.
+    rare: what the interval rests on where rewards are rare.
 
     >>> from treebandit.evaluation import evaluate, shop_log
     >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
@@ -38,6 +48,7 @@ class Estimated:
     error: float
     interval: Interval
     values: Floats = field(repr=False)
+    rare: RareRewards | None = field(default=None, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, null where there is no limit."""
@@ -81,7 +92,9 @@ class PolicyValue:
     def add(self, estimator: str, values: Floats) -> None:
         """Add the estimate that is the mean of `values`."""
         mean, interval = float(values.mean()), self.interval(estimator, values, level=self.settings.level)
-        self.estimates[estimator] = Estimated(estimator, mean, standard_error(values), interval, values)
+        self.estimates[estimator] = Estimated(
+            estimator, mean, standard_error(values), interval, values, self._rare
+        )
 
     def interval(self, estimator: str, values: Floats, *, level: float) -> Interval:
         """The interval of an estimate that is the mean of `values`, of the kind that the settings name."""
@@ -91,11 +104,14 @@ class PolicyValue:
             reward, weight = self.sample.reward, self.sample.weight
             return intervals.time_uniform(reward, weight, reward_range=self._reward_range, level=level)
         found = deviation_interval(values, self.settings, level)
+        rare = self._rare
+        return found if rare is None else found.joined(rare.interval(float(values.mean()), level=level))
+
+    @property
+    def _rare(self) -> RareRewards | None:
         if not self.diagnostics.rare:
-            return found
-        size = max(self.diagnostics.effective, 1.0)
-        mean = float(values.mean())
-        return found.joined(intervals.of_share(mean, size, reward_range=self._reward_range, level=level))
+            return None
+        return RareRewards(max(self.diagnostics.effective, 1.0), self._reward_range)
 
     @property
     def _reward_range(self) -> tuple[float, float]:
@@ -181,12 +197,11 @@ class Evaluation:
         if self.interval != "time-uniform":
             found = deviation_interval(values, both[0].settings, self.level)
         if self.interval == "time-uniform" or any(policy.diagnostics.rare for policy in both):
-            # Both hold at once with the probability asked for, whatever they have to do with each other.
-            level = 0.5 + self.level / 2
+            level = level_of_both(self.level)
             ours, theirs = (
                 policy.interval(estimator, policy[estimator].values, level=level) for policy in both
             )
-            apart = Interval(ours.low - theirs.high, ours.high - theirs.low)
+            apart = ours.minus(theirs)
             found = apart if self.interval == "time-uniform" else found.joined(apart)
         return Estimated(estimator, mean, standard_error(values), found, values)
 
@@ -223,8 +238,20 @@ def deviation_interval(values: Floats, settings: Settings, level: float) -> Inte
 
 def difference_between_logs(first: Estimated, second: Estimated, *, level: float = 0.95) -> Estimated:
     """The difference of two estimates from different logs, with an interval that counts the noise of both."""
+    check_level(level)
     value, error = first.value - second.value, float(np.hypot(first.error, second.error))
-    return Estimated(first.estimator, value, error, intervals.around(value, error, level), np.zeros(0))
+    found = intervals.around(value, error, level)
+    if first.rare is not None or second.rare is not None:
+        ours, theirs = (_interval_at(each, level_of_both(level)) for each in (first, second))
+        found = found.joined(ours.minus(theirs))
+    return Estimated(first.estimator, value, error, found, np.zeros(0))
+
+
+def _interval_at(estimate: Estimated, level: float) -> Interval:
+    found = intervals.around(estimate.value, estimate.error, level)
+    return (
+        found if estimate.rare is None else found.joined(estimate.rare.interval(estimate.value, level=level))
+    )
 
 
 def _plain(value: Any) -> Any:
