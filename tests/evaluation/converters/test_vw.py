@@ -108,6 +108,26 @@ def test_dsjson_keeps_times_ids_versions_and_all_probabilities(tmp_path):
     assert again["probabilities"].to_list() == log.frame.collect()["probabilities"].to_list()
 
 
+def test_dsjson_keeps_what_is_not_known_and_who_was_held_out(tmp_path):
+    """One action has a single probability: it is known with that of the choice."""
+    records = [
+        {
+            "id": str(number),
+            "arms": ["a", "b", "c"][:arms],
+            "chosen": [arms - 1],
+            "probability": 0.25 if arms > 1 else 1.0,
+            "reward": 1.0,
+            **({} if held is None else {"holdout": held}),
+        }
+        for number, (held, arms) in enumerate([(None, 3), (True, 3), (False, 2), (True, 1)])
+    ]
+    write_dsjson(DecisionLog.from_records(records), tmp_path / "log.dsjson")
+    again = list(read_dsjson(tmp_path / "log.dsjson").records())
+    assert [each.get("probabilities") for each in again] == [None, None, None, [1.0]]
+    assert [each["probability"] for each in again] == [0.25, 0.25, 0.25, 1.0]
+    assert [each.get("holdout") for each in again] == [None, True, False, True]
+
+
 def test_late_rewards_of_dsjson_are_joined(tmp_path):
     event = (HERE / "files" / "events.dsjson").read_text().splitlines()[0]
     late = {"RewardValue": 0.5, "EnqueuedTimeUtc": "2026-01-02T00:00:00Z", "EventId": "e1"}

@@ -18,6 +18,8 @@ from treebandit.evaluation.log_files import lines_of, reading, scan_text
 from treebandit.files import replacing
 
 _MULTI, _TAG = "_multi", "_tag"
+#: A field of our own, which Vowpal Wabbit passes over.
+_HOLDOUT = "Holdout"
 #: Lines that become one frame at a time.
 _LINES = 20_000
 
@@ -59,6 +61,8 @@ def write_dsjson(log: DecisionLog, path: str | os.PathLike[str]) -> int:
     """Write the decisions that have a reward; gives how many were left out because they have none.
 
     Every decision must choose one arm and have a probability. An arm's name becomes its `_tag`, which is no feature.
+    Where the probabilities of all arms are not known, `a` and `p` hold the chosen one alone. `holdout` becomes a field
+    `Holdout`, which Vowpal Wabbit passes over.
     """
     return write_events(
         log, path, lambda record: json.dumps(_event(record), ensure_ascii=False) + "\n", form="dsjson"
@@ -139,6 +143,7 @@ def _record(event: dict[str, Any], number: int, features: Callable[[Any], Any]) 
         "reward": 0.0 - float(event["_label_cost"]) if known else None,
         "version": state.get("m"),
         "policy": "Vowpal Wabbit",
+        "holdout": held if isinstance(held := event.get(_HOLDOUT), bool) else None,
     }
 
 
@@ -177,12 +182,9 @@ def _event(record: dict[str, Any]) -> dict[str, Any]:
     actions = [({_TAG: names[place]} if names else {}) | _named(each) for place, each in enumerate(own)]
     row = record["chosen"][0]
     probabilities = record.get("probabilities")
-    ranked = [row, *(place for place in range(size) if place != row)]
-    if probabilities is None:
-        # Only the chosen action's is known; the others share the rest, as nobody reads them.
-        rest = (1 - record["probability"]) / max(1, size - 1)
-        probabilities = [record["probability"] if place == row else rest for place in range(size)]
-    return {
+    # Where only the chosen action's probability is known, no other action is ranked; Vowpal Wabbit needs one.
+    ranked = [row] if probabilities is None else [row, *(place for place in range(size) if place != row)]
+    event = {
         "_label_cost": 0.0 - record["reward"],
         "_label_probability": record["probability"],
         "_label_Action": row + 1,
@@ -192,9 +194,10 @@ def _event(record: dict[str, Any]) -> dict[str, Any]:
         "EventId": record["id"],
         "a": [place + 1 for place in ranked],
         "c": {**context, _MULTI: actions},
-        "p": [probabilities[place] for place in ranked],
+        "p": [record["probability"]] if probabilities is None else [probabilities[place] for place in ranked],
         "VWState": {"m": record.get("version", "")},
     }
+    return event | ({_HOLDOUT: record["holdout"]} if "holdout" in record else {})
 
 
 def _named(context: Any) -> dict[str, Any]:
