@@ -239,3 +239,35 @@ def test_a_replay_of_rare_rewards_has_an_interval(mode):
     value, error = environment.value
     assert value == 0
     assert 1e-3 < error < 0.02
+
+
+def test_the_value_of_a_policy_does_not_depend_on_the_others():
+    log, estimators = holdout_log(), ("ips", "dr")
+    names = ["logging", "uniform", "arm:old"]
+    together = evaluate(log, names, estimators=estimators)
+    for name in names:
+        alone = evaluate(log, [name], estimators=estimators)[name]
+        assert alone.as_dict() == together[name].as_dict()
+    mean = log.frame.select(pl.col("reward").mean()).collect().item()
+    assert together["logging"]["ips"].value == pytest.approx(mean)
+    assert (together.decisions, together.used) == (3_000, 3_000)
+    assert together["uniform"]["ips"].interval.holds(0.5)
+
+
+def test_the_logging_policy_is_compared_with_its_control_group():
+    found = evaluate(holdout_log(), ["uniform", "logging"], estimators=("ips",))
+    gap, one, two = (
+        found.difference("uniform", "logging", estimator="ips"),
+        *(found[name]["ips"] for name in ("uniform", "logging")),
+    )
+    assert gap.value == pytest.approx(one.value - two.value)
+    assert gap.interval.holds(0.5 - 0.3)
+    assert abs(one.error - two.error) < gap.error < one.error + two.error
+
+
+def test_a_log_whose_only_rewards_are_those_of_the_control_group_tells_nothing_of_others():
+    log = holdout_log()
+    held = pl.when("holdout").then("reward")
+    found = evaluate(DecisionLog(log.frame.with_columns(reward=held)), ["uniform", "logging"])
+    assert "no decision of the log can be used" in found["uniform"].refusal
+    assert found["logging"]["ips"].value == pytest.approx(0.1, abs=0.03)

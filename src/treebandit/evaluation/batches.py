@@ -73,6 +73,17 @@ class Batch:
         return int(self.offered.sum())
 
     @property
+    def control(self) -> NDArray[np.bool_]:
+        """(n,), which decisions are of a control group."""
+        if _CONTROL not in self.frame.columns:
+            return np.zeros(len(self), np.bool_)
+        return self.frame[_CONTROL].to_numpy()
+
+    def without_control(self, codes: ArmCodes) -> Batch:
+        """The other decisions, numbered as before."""
+        return _flat(self.frame.filter(~self.control), codes) if self.control.any() else self
+
+    @property
     def decisions(self) -> Indices:
         """(m,), the decision of each candidate."""
         return np.repeat(np.arange(len(self)), self.offered)
@@ -99,7 +110,7 @@ LEAST_LOGGED = 1e-50
 #: What a batch always needs; contexts are read where a model or policy asks for them.
 _ALWAYS = ("chosen", "probability", "probabilities", "reward", "rewards")
 CONTEXTS = ("context", "arm_contexts")
-_CHOSEN_ARM, _WHERE = "chosen arm", "where"
+_CHOSEN_ARM, _WHERE, _CONTROL = "chosen arm", "where", "control"
 
 
 def flat_batches(
@@ -111,12 +122,14 @@ def flat_batches(
     marginals: bool = True,
     where: pl.Expr | None = None,
     every: int = 1,
+    control: pl.Expr | None = None,
 ) -> Iterator[Batch]:
     """The log a batch at a time.
 
     columns: further ones that `frame` shall have. arms: whose codes are needed; those of all candidates cost time.
     marginals: whether the probabilities of candidates that were not chosen are. where: only the decisions for which
-    this holds, numbered as in the whole log. every: 3 for each third of them.
+    this holds, numbered as in the whole log. every: 3 for each third of them. control: which
+    decisions `Batch.control` tells of.
     """
     sets = pl.col("chosen").list.len().max()
     several = (log.frame.select(sets).collect().item() or 1) > 1
@@ -130,6 +143,8 @@ def flat_batches(
     else:
         first = pl.col("chosen").list.first()
         extra.append(pl.col("arms").list.get(first, null_on_oob=True).alias(_CHOSEN_ARM))
+    if control is not None:
+        extra.append(control.alias(_CONTROL))
     if where is not None:
         extra.append(where.alias(_WHERE))
     lean = log.frame.select(*dict.fromkeys(wanted), *extra).with_row_index("number")

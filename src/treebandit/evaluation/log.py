@@ -202,7 +202,7 @@ class DecisionLog:
         are as good a sample.
         """
         summary = self.check()
-        if not 0 < summary.control < summary.decisions:
+        if summary.in_control is None:
             return self, summary, 0
         others = self.filter(~summary.in_control)
         return others, others.check(), summary.control

@@ -7,7 +7,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -32,6 +32,10 @@ _SETS_NOTE = (
     "Several rows are chosen at a time: IPS on the marginal probabilities, which assumes that the reward of a row does "
     "not depend on which others are chosen with it, nor on its place among them."
 )
+_CONTROL_NOTE = (
+    "{:,} decisions of a holdout that played one arm for certain are left out for all policies but logging: they tell "
+    "nothing of others."
+)
 
 
 def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **settings: Any) -> Evaluation:
@@ -45,42 +49,59 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
     """
     chosen = Settings(**settings)
     targets = _targets(policies, chosen)
-    log, summary, notes = _without_control(log, targets)
-    known, left_out = _with_rewards(log, summary, chosen)
-    notes += left_out
+    summary = log.check()
+    known, notes = _with_rewards(log, summary, chosen)
     total = len(known)
     if not total:
         raise LogError(
             f"{log.source} has no decision with a reward; join the rewards, or give missing_reward"
         )
-    wanted = _possible_estimators(chosen, total, sets=summary.sets)
+    control = summary.in_control
+    others = pl.lit(True) if control is None else ~control
+    told = summary.with_probability == summary.decisions and not summary.sets
+    usable, missing = (total, 0) if told and control is None else _counts(known, others)
+    wanted = _possible_estimators(chosen, usable, sets=summary.sets)
     notes += _assumptions(chosen, wanted, sets=summary.sets)
     codes, whole, rewards = ArmCodes(), LogDiagnostics(total), []
     model = guess = None
     if not set(wanted) <= set(WITHOUT_MODEL):
         model = CrossFitted.learned(
-            known, codes, model=chosen.reward_model, folds=chosen.folds, seed=chosen.seed
+            known, codes, model=chosen.reward_model, folds=chosen.folds, seed=chosen.seed, where=others
         )
-    missing = _without_probability(known, summary)
-    if missing and not all(isinstance(target, LoggingPolicy) for target in targets.values()):
-        few = missing < min(2 * chosen.folds, total)
-        notes.insert(0, propensities.too_few(missing) if few else propensities.warning(missing, total))
-        guess = (
-            None if few else EstimatedPropensities.learned(known, codes, folds=chosen.folds, seed=chosen.seed)
-        )
-    guessed = 10 * missing > total  # fewer guesses than that move the mean weight by little
+    if not all(isinstance(target, LoggingPolicy) for target in targets.values()):
+        if control is not None:
+            notes.insert(0, _CONTROL_NOTE.format(summary.control))
+        few = missing < min(2 * chosen.folds, usable)
+        if missing:
+            notes.insert(0, propensities.too_few(missing) if few else propensities.warning(missing, usable))
+        if missing and not few:
+            unknown = others & WITHOUT_PROBABILITY
+            guess = EstimatedPropensities.learned(
+                known, codes, folds=chosen.folds, seed=chosen.seed, where=unknown
+            )
+    guessed = 10 * missing > usable  # fewer guesses than that move the mean weight by little
     collected = [_Collected(name, target) for name, target in targets.items()]
-    for batch in _batches(known, codes, targets, contexts=model is not None or guess is not None):
-        logged = batch.logged
-        if guess is None:
-            whole.add_calibration(batch)
-        else:
-            logged = guess.filled(batch)
+    held: list[Indices] = []
+    contexts = model is not None or guess is not None
+    for batch in _batches(known, codes, targets, contexts=contexts, control=control):
         whole.add_arms(batch)
         rewards.append(batch.reward)
+        held.append(batch.numbers[batch.control])
         predicted = None if model is None else model.predict(batch)
         for part in collected:
-            part.add(batch, codes, logged, predicted)
+            if isinstance(part.target, LoggingPolicy):
+                part.add_logged(batch, predicted)
+        if predicted is not None:
+            predicted = predicted[np.repeat(~batch.control, batch.offered)]
+        batch = batch.without_control(codes)
+        if not len(batch):
+            continue
+        if guess is None:
+            whole.add_calibration(batch)
+        logged = batch.logged if guess is None else guess.filled(batch)
+        for part in collected:
+            if not isinstance(part.target, LoggingPolicy):
+                part.add(batch, codes, logged, predicted)
     return Evaluation(
         source=log.source,
         decisions=summary.decisions,
@@ -92,6 +113,7 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
         level=chosen.level,
         interval=chosen.interval,
         reward=np.concatenate(rewards),
+        control=np.concatenate(held),
     )
 
 
@@ -115,20 +137,6 @@ def _targets(policies: Any, settings: Settings) -> dict[str, TargetPolicy]:
     if not found:
         raise ParameterError("no policy; give at least one, such as 'uniform'")
     return found
-
-
-def _without_control(
-    log: DecisionLog, targets: Mapping[str, TargetPolicy]
-) -> tuple[DecisionLog, LogSummary, list[str]]:
-    """The log, checked, without a control group, unless only the logging policy is asked for."""
-    if all(isinstance(target, LoggingPolicy) for target in targets.values()):
-        return log, log.check(), []
-    others, summary, left_out = log.without_control()
-    notes = [
-        f"{left_out:,} decisions of a holdout that played one arm for certain are left out: they tell nothing of other "
-        "policies."
-    ]
-    return others, summary, notes if left_out else []
 
 
 def _with_rewards(log: DecisionLog, summary: LogSummary, settings: Settings) -> tuple[DecisionLog, list[str]]:
@@ -192,21 +200,27 @@ def _unknown_arms(targets: Mapping[str, TargetPolicy], codes: ArmCodes) -> list[
     ]
 
 
-def _without_probability(log: DecisionLog, summary: LogSummary) -> int:
-    """How many decisions do not tell how likely each row that they chose was."""
-    if summary.with_probability == summary.decisions and not summary.sets:
-        return 0
-    return int(log.frame.select(WITHOUT_PROBABILITY.sum()).collect().item())
+def _counts(log: DecisionLog, others: pl.Expr) -> tuple[int, int]:
+    """How many decisions are of no control group, and how many of them do not tell how likely their rows were."""
+    found = log.frame.select(others.alias("usable"), missing=others & WITHOUT_PROBABILITY).sum().collect()
+    usable, missing = found.row(0)
+    return int(usable), int(missing)
 
 
 def _batches(
-    log: DecisionLog, codes: ArmCodes, targets: Mapping[str, TargetPolicy], *, contexts: bool
+    log: DecisionLog,
+    codes: ArmCodes,
+    targets: Mapping[str, TargetPolicy],
+    *,
+    contexts: bool,
+    control: pl.Expr | None,
 ) -> Iterator[Batch]:
     """The log with what the policies, and models where there are any, need of it."""
     needs = {column for target in targets.values() for column in target.needs}
     if contexts:
         needs |= {*CONTEXTS, "arms"}
-    return flat_batches(log, codes, columns=tuple(sorted(needs)), arms="all" if "arms" in needs else "chosen")
+    arms: Literal["all", "chosen"] = "all" if "arms" in needs else "chosen"
+    return flat_batches(log, codes, columns=tuple(sorted(needs)), arms=arms, control=control)
 
 
 @dataclass
@@ -239,9 +253,6 @@ class _Collected:
 
     def add(self, batch: Batch, codes: ArmCodes, logged: Floats, predicted: Floats | None) -> None:
         """Take the policy's weights, rewards and predictions of one batch."""
-        if isinstance(self.target, LoggingPolicy):
-            self._add_logged(batch, predicted)
-            return
         probabilities = self.target.probabilities(batch, codes)
         weight = probabilities[batch.chosen] / logged
         played = batch.sums(probabilities)
@@ -286,7 +297,7 @@ class _Collected:
         self.row_rewards = float(rewards.min(initial=least)), float(rewards.max(initial=most))
         self.most_rows = float(played.max(initial=self.most_rows))
 
-    def _add_logged(self, batch: Batch, predicted: Floats | None) -> None:
+    def add_logged(self, batch: Batch, predicted: Floats | None) -> None:
         """The logging policy's own value needs no model: w is 1 and the predictions cancel."""
         self.numbers.append(batch.numbers)
         self.weight.append(np.ones(len(batch)))
@@ -325,8 +336,8 @@ class _Collected:
     def valued(self, wanted: tuple[str, ...], settings: Settings, *, guessed: bool) -> PolicyValue:
         """The policy's diagnostics, and its estimates where the diagnostics allow them."""
         sample = Sample(
-            np.concatenate(self.reward),
-            np.concatenate(self.weight),
+            _joined(self.reward),
+            _joined(self.weight),
             np.concatenate(self.chosen) if self.chosen else None,
             np.concatenate(self.value) if self.value else None,
         )
@@ -343,7 +354,7 @@ class _Collected:
             covered=covered,
         )
         refusal = diagnostics.refusal(settings.least_effective, guessed=guessed)
-        kind, numbers = type(self.target).__name__, np.concatenate(self.numbers)
+        kind, numbers = type(self.target).__name__, _joined(self.numbers).astype(np.intp)
         least, most = (self.most_rows * reward for reward in self.row_rewards)
         values = PolicyValue(
             name=self.name,
@@ -360,3 +371,7 @@ class _Collected:
             for estimator in wanted:
                 values.add(estimator, contributions(estimator, sample, settings.tuning))
         return values
+
+
+def _joined(parts: list[Any]) -> Any:
+    return np.concatenate(parts) if parts else np.zeros(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from treebandit.core import Floats
 from treebandit.evaluation.batches import ArmCodes, Batch
@@ -30,12 +31,18 @@ class EstimatedPropensities:
 
     @classmethod
     def learned(
-        cls, log: DecisionLog, codes: ArmCodes, *, folds: int = 5, seed: int = 0
+        cls,
+        log: DecisionLog,
+        codes: ArmCodes,
+        *,
+        folds: int = 5,
+        seed: int = 0,
+        where: pl.Expr = WITHOUT_PROBABILITY,
     ) -> EstimatedPropensities:
-        """Learn the choices of those decisions of a log that were logged without a probability."""
+        """Learn the choices of those decisions of a log that were logged without a probability, or of others."""
         model = HistogramForest(n_trees=50, max_depth=6, min_samples_leaf=25)
         fitted = CrossFitted.learned(
-            log, codes, model=model, folds=folds, seed=seed, choices=True, where=WITHOUT_PROBABILITY
+            log, codes, model=model, folds=folds, seed=seed, choices=True, where=where
         )
         return cls(fitted)
 

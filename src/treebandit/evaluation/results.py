@@ -156,6 +156,7 @@ class Evaluation:
     arms: their names.
     level, interval: of the intervals, and which sort they are.
     reward: (n,) of the decisions used.
+    control: which of them are of a control group that always gets the same arm; only the logging policy counts them.
 
     >>> from treebandit.evaluation import evaluate, shop_log
     >>> found = evaluate(shop_log(2_000), ["arm:coffee"], estimators=("ips",))
@@ -173,6 +174,7 @@ class Evaluation:
     level: float
     interval: IntervalKind
     reward: Floats = field(repr=False)
+    control: Indices = field(default_factory=lambda: np.zeros(0, np.intp), repr=False)
 
     def __getitem__(self, name: str) -> PolicyValue:
         for policy in self.policies:
@@ -182,15 +184,21 @@ class Evaluation:
         raise ParameterError(f"no policy {name!r}; {nearest(name, names)}there are {', '.join(names)}")
 
     def difference(self, first: str, second: str, *, estimator: str = "snips") -> Estimated:
-        """The value of one policy minus that of another on the same decisions, with the interval of the difference."""
+        """The value of one policy minus that of another on the same decisions, with the interval of the difference.
+
+        A control group's decisions count where one of them is the logging policy.
+        """
         one, two = self[first][estimator].values, self[second][estimator].values
         decisions = self[first].numbers, self[second].numbers
-        if not np.array_equal(*decisions):
+        ours, theirs = (np.setdiff1d(each, self.control) for each in decisions)
+        if not np.array_equal(ours, theirs):
             raise ParameterError(
                 f"{first} and {second} were estimated on {len(one):,} and {len(two):,} decisions, of which "
                 f"{len(np.intersect1d(*decisions)):,} are the same; compare policies that can make the same decisions, "
                 "or filter the log to those that both can make"
             )
+        every = np.union1d(*decisions)
+        one, two = (_among(every, *each) for each in zip(decisions, (one, two), strict=True))
         values = one - two
         mean, both = float(values.mean()), (self[first], self[second])
         found = UNKNOWN
@@ -198,10 +206,10 @@ class Evaluation:
             found = deviation_interval(values, both[0].settings, self.level)
         if self.interval == "time-uniform" or any(policy.diagnostics.rare for policy in both):
             level = level_of_both(self.level)
-            ours, theirs = (
+            first_interval, second_interval = (
                 policy.interval(estimator, policy[estimator].values, level=level) for policy in both
             )
-            apart = ours.minus(theirs)
+            apart = first_interval.minus(second_interval)
             found = apart if self.interval == "time-uniform" else found.joined(apart)
         return Estimated(estimator, mean, standard_error(values), found, values)
 
@@ -227,6 +235,16 @@ class Evaluation:
             "arms": self.log.arm_rewards(self.arms),
             "policies": [policy.as_dict() for policy in self.policies],
         }
+
+
+def _among(every: Indices, numbers: Indices, values: Floats) -> Floats:
+    """Values of some decisions as values of all, with the same mean and the same deviation of the mean."""
+    if len(values) == len(every):
+        return values
+    mean = values.mean()
+    found = np.full(len(every), mean)
+    found[np.searchsorted(every, numbers)] += (values - mean) * (len(every) / len(values))
+    return found
 
 
 def deviation_interval(values: Floats, settings: Settings, level: float) -> Interval:

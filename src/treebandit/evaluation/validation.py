@@ -131,8 +131,10 @@ class LogSummary:
         return self.certain + self.untold * self.one_arm
 
     @property
-    def in_control(self) -> pl.Expr:
-        """Whether a decision of the log is one of these."""
+    def in_control(self) -> pl.Expr | None:
+        """Whether a decision of the log is one of these; None where no decision or every one is."""
+        if not 0 < self.control < self.decisions:
+            return None
         return _CERTAIN | _UNTOLD if self.one_arm else _CERTAIN
 
 
