@@ -9,7 +9,7 @@ import pytest
 import treebandit
 from treebandit.environments import Logged
 from treebandit.errors import LogError, ParameterError
-from treebandit.evaluation import DecisionLog, difference_between_logs, evaluate, replay, shop_log
+from treebandit.evaluation import DecisionLog, Settings, difference_between_logs, evaluate, replay, shop_log
 from treebandit.evaluation.intervals import UNKNOWN, of_share
 
 
@@ -271,3 +271,26 @@ def test_a_log_whose_only_rewards_are_those_of_the_control_group_tells_nothing_o
     found = evaluate(DecisionLog(log.frame.with_columns(reward=held)), ["uniform", "logging"])
     assert "no decision of the log can be used" in found["uniform"].refusal
     assert found["logging"]["ips"].value == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("interval", ["normal", "bootstrap", "time-uniform"])
+@pytest.mark.parametrize(
+    "given", [(0, 0), (0,), "ab", "01", (1, 0), (np.nan, 1), (0, np.inf), (0, 1, 2), 3, (None, 1)]
+)
+def test_a_range_of_rewards_is_two_numbers(interval, given):
+    with pytest.raises(
+        ParameterError, match="reward_range is .*; give the least and the greatest possible reward"
+    ):
+        Settings(reward_range=given, interval=interval)
+
+
+@pytest.mark.parametrize("interval", ["normal", "bootstrap", "time-uniform"])
+def test_rewards_outside_of_the_range_are_told(interval):
+    log = rare_log(300, 0.5)
+    options = {"estimators": ("ips",), "interval": interval}
+    with pytest.raises(ParameterError, match="the log holds rewards from 0 to 1"):
+        evaluate(log, ["uniform"], reward_range=(0, 0.5), **options)
+    missing = DecisionLog(log.frame.with_columns(reward=pl.when(pl.col("reward") == 1).then("reward")))
+    with pytest.raises(ParameterError, match="the log holds rewards from -2 to 1"):
+        evaluate(missing, ["uniform"], reward_range=(0, 1), missing_reward=-2, **options)
+    assert evaluate(log, ["uniform"], reward_range=[0, 1], **options)["uniform"]["ips"].interval.low > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -168,7 +168,9 @@ def time_uniform(
     lower bound, and the same for w (1 - x) into an upper one, because the mean of w is 1 (Waudby-Smith and others,
     Anytime-valid off-policy inference for contextual bandits, 2022).
     """
-    least, most = _checked_range(reward_range, reward)
+    least, most = check_range(reward_range)
+    if len(reward):
+        check_rewards((least, most), float(reward.min()), float(reward.max()))
     share = (reward - least) / (most - least)
     alpha = (1 - level) / 2
     low = lower_bound(weight * share, alpha)
@@ -233,15 +235,24 @@ def _rounded_down(values: Floats) -> tuple[Floats, Floats]:
     return amounts, counts.astype(np.float64)
 
 
-def _checked_range(reward_range: tuple[float, float], reward: Floats) -> tuple[float, float]:
-    least, most = reward_range
-    if not (np.isfinite(least) and np.isfinite(most) and least < most):
+def check_range(reward_range: Any) -> tuple[float, float]:
+    """The least and the greatest possible reward; raise unless they are two finite numbers, the second the greater."""
+    try:
+        least, most = (float(each) for each in reward_range if not isinstance(each, str))
+        right = np.isfinite(least) and np.isfinite(most) and least < most
+    except (TypeError, ValueError):
+        right = False
+    if not right:
         raise ParameterError(
-            f"reward_range is {reward_range}; give the least and the greatest possible reward"
+            f"reward_range is {reward_range!r}; give the least and the greatest possible reward, such as (0, 1)"
         )
-    if len(reward) and (reward.min() < least or reward.max() > most):
+    return least, most
+
+
+def check_rewards(reward_range: tuple[float, float], least: float, most: float) -> None:
+    """Raise unless rewards from `least` to `most` are inside the range."""
+    if least < reward_range[0] or most > reward_range[1]:
         raise ParameterError(
-            f"reward_range is {reward_range}, but the log holds rewards from {reward.min():g} to {reward.max():g}; "
-            "give the least and the greatest possible reward"
+            f"reward_range is {reward_range}, but the log holds rewards from {least:g} to {most:g}; give the least and "
+            "the greatest possible reward"
         )
-    return float(least), float(most)

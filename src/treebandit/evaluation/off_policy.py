@@ -20,6 +20,7 @@ from treebandit.evaluation.batches import CONTEXTS, ArmCodes, Batch, flat_batche
 from treebandit.evaluation.columns import WITHOUT_PROBABILITY
 from treebandit.evaluation.diagnostics import LogDiagnostics, WeightDiagnostics
 from treebandit.evaluation.estimators import WITHOUT_MODEL, Sample, contributions
+from treebandit.evaluation.intervals import check_rewards
 from treebandit.evaluation.log import DecisionLog
 from treebandit.evaluation.policies import ArmPolicy, LoggingPolicy, TargetPolicy, as_policy
 from treebandit.evaluation.propensities import EstimatedPropensities
@@ -56,6 +57,10 @@ def evaluate(log: DecisionLog, policies: Mapping[str, Any] | Sequence[Any], **se
         raise LogError(
             f"{log.source} has no decision with a reward; join the rewards, or give missing_reward"
         )
+    if chosen.reward_range is not None:
+        reward = pl.col("reward")
+        found = known.frame.select(reward.min(), most=reward.max()).collect()
+        check_rewards(chosen.reward_range, *found.row(0))
     control = summary.in_control
     others = pl.lit(True) if control is None else ~control
     told = summary.with_probability == summary.decisions and not summary.sets

@@ -7,7 +7,7 @@ from typing import Any
 
 from treebandit.evaluation.diagnostics import LEAST_EFFECTIVE
 from treebandit.evaluation.estimators import Tuning, check_estimators
-from treebandit.evaluation.intervals import INTERVALS, IntervalKind, check_level
+from treebandit.evaluation.intervals import INTERVALS, IntervalKind, check_level, check_range
 from treebandit.parameters import check_choice, check_flag, check_number, check_seed
 
 
@@ -21,8 +21,8 @@ class Settings:
     tuning: constants of the estimators.
     reward_model: a tree learner or a new agent; None for a histogram forest.
     folds: the reward model is cross-fitted in so many.
-    reward_range: least and greatest possible reward of a decision, for time-uniform intervals; None takes those of the
-        log. Where k rows are chosen, k times those of one row.
+    reward_range: least and greatest possible reward of a decision, for time-uniform intervals and rare rewards; None
+        takes those of the log, 0 and 1. Where k rows are chosen, k times those of one row.
     missing_reward: what decisions without a reward count as, each of several rows an equal part; None leaves them out.
     anyway: tell estimates below `least_effective`, too.
     least_effective: the least effective sample size with which an estimate is given.
@@ -53,6 +53,8 @@ class Settings:
         check_choice("interval", self.interval, INTERVALS)
         check_level(self.level)
         check_number("folds", self.folds, least=2, whole=True)
+        if self.reward_range is not None:
+            check_range(self.reward_range)
         check_number("missing_reward", self.missing_reward, optional=True)
         check_number("least_effective", self.least_effective, least=0)
         check_number("draws", self.draws, least=1, whole=True)
