@@ -4,6 +4,7 @@ import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -309,3 +310,32 @@ def test_names_with_an_ending_of_another_format_are_no_folders(tmp_path, use, na
     use(log, tmp_path / name)
     use(log, tmp_path / "log-2026.11")
     assert len(DecisionLog.read(tmp_path / name)) == len(DecisionLog.read(tmp_path / "log-2026.11")) == 1
+
+
+def of_many(size, probability, listed, chosen=(0,)):
+    arms = [str(arm) for arm in range(size)]
+    own = {"chosen": list(chosen), "probability": probability, "probabilities": listed}
+    return DecisionLog.from_records([{"id": "1", "arms": arms, "context": {}, **own}])
+
+
+def test_probabilities_of_many_arms_are_compared_as_shares_of_themselves():
+    size = 2_000
+    with pytest.raises(LogError, match="unlike the one in probabilities"):
+        of_many(size, 0.0014, [1 / size] * size)
+    with pytest.raises(LogError, match="do not sum to the number of chosen rows"):
+        of_many(size, 1e-6, [1e-6] * size)
+    with pytest.raises(LogError, match="do not sum to the number of chosen rows"):
+        of_many(size, None, [1 / size] * size, chosen=(0, 1, 2))
+
+
+@pytest.mark.parametrize("size", [3, 7, 70, 2_000, 30_000])
+@pytest.mark.parametrize("form", [np.float32, lambda each: round(each, 6), lambda each: float(f"{each:.3g}")])
+def test_probabilities_of_few_digits_are_right(size, form):
+    random = np.random.default_rng(size)
+    spread = random.dirichlet(np.ones(size))
+    top = int(spread.argmax())
+    even = [1 / size] * size
+    for exact, row in ((spread.tolist(), top), (even, 0)):
+        rounded = [float(form(each)) for each in exact]
+        assert len(of_many(size, exact[row], rounded, chosen=(row,))) == 1
+        assert len(of_many(size, rounded[row], exact, chosen=(row,))) == 1

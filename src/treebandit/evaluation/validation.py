@@ -12,8 +12,12 @@ from treebandit.errors import LogError
 from treebandit.evaluation.columns import CHOSEN_ARM, OFFERED, WITHOUT_PROBABILITY
 from treebandit.features.values import LARGEST
 
-#: Probabilities that went through 32-bit numbers or six printed digits are off by this much.
+#: Numbers that went through 32-bit numbers or a few printed digits are off by this much.
 TOLERANCE = 1e-3
+#: A probability is off by at most this share of it, and by the last of six digits.
+_MOST_OFF, _LAST_DIGIT = 0.01, 1e-6
+#: However many candidates there are, their probabilities sum to the number of chosen rows but for this share of it.
+_MOST_OFF_SUM = 0.05
 
 #: What is checked; contexts are checked where they are read.
 CHECKED = (
@@ -71,7 +75,8 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
         "give for each candidate the probability that it is chosen",
     ),
     "with probabilities that do not sum to the number of chosen rows": (
-        (_PROBABILITIES.sum() - _CHOSEN.len()).abs() > TOLERANCE * OFFERED,
+        (_PROBABILITIES.sum() - _CHOSEN.len()).abs()
+        > pl.min_horizontal(TOLERANCE * OFFERED, _MOST_OFF_SUM * _CHOSEN.len()),
         "give for each candidate the probability that it is chosen",
     ),
     "with a chosen row of probability 0": (
@@ -80,7 +85,10 @@ _IMPOSSIBLE: dict[str, tuple[pl.Expr, str]] = {
     ),
     "with a probability unlike the one in probabilities": (
         (_CHOSEN.len() == 1)
-        & ((_PROBABILITIES.get(_CHOSEN.first(), null_on_oob=True) - pl.col("probability")).abs() > TOLERANCE),
+        & (
+            (_PROBABILITIES.get(_CHOSEN.first(), null_on_oob=True) - pl.col("probability")).abs()
+            > _MOST_OFF * pl.col("probability") + _LAST_DIGIT
+        ),
         "both are the probability of the chosen row",
     ),
     "with a reward that is not finite": (
