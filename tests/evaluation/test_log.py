@@ -339,3 +339,19 @@ def test_probabilities_of_few_digits_are_right(size, form):
         rounded = [float(form(each)) for each in exact]
         assert len(of_many(size, exact[row], rounded, chosen=(row,))) == 1
         assert len(of_many(size, rounded[row], exact, chosen=(row,))) == 1
+
+
+def test_late_rewards_stand_beside_decisions_with_a_whole_number_for_the_chosen_row():
+    frame = pl.DataFrame(
+        {
+            "id": ["1", "2", "1"],
+            "arms": [["a", "b"], ["a", "b"], None],
+            "chosen": [0, 1, None],
+            "probability": [0.5, 0.5, None],
+            "reward": [None, 0.0, 1.0],
+        }
+    )
+    log = DecisionLog.from_frame(frame)
+    log.check()
+    assert (len(log), log.late, log.lost) == (2, 1, 0)
+    assert log.frame.collect()["reward"].to_list() == [1.0, 0.0]

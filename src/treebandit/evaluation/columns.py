@@ -125,5 +125,5 @@ def _cast(name: str, given: pl.DataType, wanted: pl.DataType) -> pl.Expr:
         zoned = column if given.time_zone else column.dt.replace_time_zone("UTC")
         return zoned.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
     if name == "chosen" and given.is_integer():
-        return pl.concat_list(column).cast(wanted).alias(name)
+        return pl.when(column.is_not_null()).then(pl.concat_list(column)).cast(wanted).alias(name)
     return column.cast(wanted)
