@@ -355,3 +355,31 @@ def test_late_rewards_stand_beside_decisions_with_a_whole_number_for_the_chosen_
     log.check()
     assert (len(log), log.late, log.lost) == (2, 1, 0)
     assert log.frame.collect()["reward"].to_list() == [1.0, 0.0]
+
+
+TIMES = {
+    "2026-11-16T18:00:05": "2026-11-16T18:00:05.000000Z",
+    "2026-11-16 18:00:05": "2026-11-16T18:00:05.000000Z",
+    "2026-11-16T18:00:05.25": "2026-11-16T18:00:05.250000Z",
+    "2026-11-16": "2026-11-16T00:00:00.000000Z",
+    "2026-11-16T18:00:05Z": "2026-11-16T18:00:05.000000Z",
+    "2026-11-16T18:00:05.5+02:00": "2026-11-16T16:00:05.500000Z",
+    "2026-11-16T18:00:05-02:30": "2026-11-16T20:30:05.000000Z",
+}
+
+
+def test_times_without_a_zone_are_in_utc(tmp_path):
+    rows = [record(number, time=text, reward_time=text) for number, text in enumerate(TIMES)]
+    (tmp_path / "log.ndjson").write_text(as_text(rows))
+    plain = pl.DataFrame({"id": [row["id"] for row in rows], "time": list(TIMES)})
+    frame = DecisionLog.from_records(rows).frame.collect().drop("time").join(plain, on="id")
+    for log in (DecisionLog.read(tmp_path / "log.ndjson"), DecisionLog.from_frame(frame)):
+        read = list(log.records())
+        assert [each["time"] for each in read] == list(TIMES.values())
+        assert [each["reward_time"] for each in read] == list(TIMES.values())
+
+
+@pytest.mark.parametrize("text", ["", "noon", "12:00:00", "16.11.2026", "2026-11-16T25:00:00"])
+def test_other_texts_are_no_times(text):
+    with pytest.raises(LogError):
+        DecisionLog.from_records([record(time=text)])

@@ -98,6 +98,14 @@ def conform(frame: pl.LazyFrame, source: str) -> pl.LazyFrame:
     return columns
 
 
+def _with_zone(text: pl.Expr) -> pl.Expr:
+    """Times in ISO 8601; those without a zone are in UTC, and days without a time begin there."""
+    zoned = text.str.contains(r":.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$")
+    return (
+        pl.when(zoned).then(text).when(text.str.contains(":")).then(text + "Z").otherwise(text + "T00:00:00Z")
+    )
+
+
 def _can_be(name: str, given: pl.DataType) -> bool:
     """Whether values of a type can stand in a column: objects in contexts alone, and lists where lists are wanted."""
     wanted = SCHEMA[name]
@@ -120,7 +128,7 @@ def _cast(name: str, given: pl.DataType, wanted: pl.DataType) -> pl.Expr:
         encoded = as_json(pl.element(), given.inner)
         return column.list.eval(pl.when(pl.element().is_not_null()).then(encoded))
     if wanted == TIME and given == pl.String():
-        return column.str.to_datetime("%+", time_unit="us", time_zone="UTC")
+        return _with_zone(column).str.to_datetime("%+", time_unit="us", time_zone="UTC")
     if wanted == TIME and isinstance(given, pl.Datetime):
         zoned = column if given.time_zone else column.dt.replace_time_zone("UTC")
         return zoned.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
