@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -122,3 +123,16 @@ def test_the_first_of_several_rows_with_one_id_can_be_kept():
         from_columns(table, **named).check()
     log = from_columns(table, **named, duplicates="first")
     assert [each["reward"] for each in log.records()] == [1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    "given", [[0.5, 0.5], np.full(2, 0.5), pl.Series([0.5, 0.5]), (0.5,), True, {"a": [0.5], "b": 1}]
+)
+def test_a_probability_is_a_column_a_number_or_a_dict(given):
+    table = pl.DataFrame({"arm": ["a", "b"], "reward": [0.0, 1.0]})
+    with pytest.raises(
+        ParameterError, match="give the name of its column, one number for all decisions, or a dict"
+    ):
+        from_columns(table, arm="arm", reward="reward", probability=given)
+    for number in (0.5, np.float32(0.5), 1):
+        assert len(from_columns(table, arm="arm", reward="reward", probability=number)) == 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -142,9 +145,18 @@ def _probability(table: pl.DataFrame, label: pl.Series, given: Any) -> pl.Series
             raise ParameterError(
                 f"probability has no entry for {', '.join(sorted(missing))}; give one per arm"
             )
-        chances = {str(arm): float(value) for arm, value in given.items()}
+        chances = {str(arm): _number(value) for arm, value in given.items()}
         return label.replace_strict(chances, return_dtype=pl.Float64)
-    return None if given is None else float(given)
+    return None if given is None else _number(given)
+
+
+def _number(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, Real | Decimal):
+        raise ParameterError(
+            f"probability is {reprlib.repr(given)}; give the name of its column, one number for all decisions, or a "
+            "dict of a number for each arm"
+        )
+    return float(given)
 
 
 def _times(series: pl.Series) -> pl.Series:
