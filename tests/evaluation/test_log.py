@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from treebandit.errors import LogError
-from treebandit.evaluation import DecisionLog, from_columns
+from treebandit.evaluation import DecisionLog, from_columns, log_files
 from treebandit.evaluation.columns import SCHEMA
 from treebandit.evaluation.validation import LogSummary
 
@@ -48,6 +48,21 @@ def test_a_log_is_read_as_it_was_written(tmp_path, form):
     assert dict(again.frame.collect_schema()) == SCHEMA
     assert next(again.records()) == record(version="7", reward_time="2026-11-16T18:01:00.000000Z")
     assert len(again) == 10
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_order_of_decisions_is_kept_over_many_batches(tmp_path, monkeypatch, form):
+    asked = []
+    collect = pl.LazyFrame.collect_batches
+    monkeypatch.setattr(log_files, "_BATCH", 10)
+    monkeypatch.setattr(
+        pl.LazyFrame, "collect_batches", lambda self, **given: asked.append(given) or collect(self, **given)
+    )
+    log = DecisionLog.from_records(map(record, range(300)))
+    DecisionLog(log.frame.filter(pl.col("id") != "d7")).write(tmp_path / form)
+    ids = DecisionLog.read(tmp_path / form).frame.collect()["id"].to_list()
+    assert ids == [f"d{number}" for number in range(300) if number != 7]
+    assert all(given["maintain_order"] for given in asked)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -187,7 +187,7 @@ def _write_parquet(frame: pl.LazyFrame, path: Path) -> None:
 
 
 def _write_lines(frame: pl.LazyFrame, file: Any) -> None:
-    for batch in frame.collect_batches(chunk_size=_BATCH):
+    for batch in frame.collect_batches(chunk_size=_BATCH, maintain_order=True):
         lines = (json.dumps(record, ensure_ascii=False, separators=(",", ":")) for record in records(batch))
         file.write("".join(f"{line}\n" for line in lines).encode())
 
