@@ -1,5 +1,7 @@
 """The page of an evaluation, in a real browser."""
 
+import csv
+import io
 import json
 import re
 
@@ -8,6 +10,7 @@ from reports.browser import Loads, open_page
 
 from treebandit.evaluation import DecisionLog, evaluate, shop_log
 from treebandit.reports import write_evaluation_page
+from treebandit.reports.evaluation_figures import evaluation_figures
 from treebandit.trees import HistogramForest
 
 QUICK = HistogramForest(n_trees=5, max_depth=4)
@@ -100,3 +103,25 @@ def test_a_page_without_any_estimate(tmp_path, browser):
     assert "not enough evidence" in browser.evaluate("document.body.textContent")
     assert json.loads(browser.evaluate("document.getElementById('specs').textContent"))
     assert browser.complaints() == []
+
+
+def test_bands_over_time_have_the_range_of_all_rows_played():
+    """Three of six rows pay nothing, so that a page may pay up to 3."""
+    rows = [[number % 6, (number + 1) % 6, (number + 2) % 6] for number in range(120)]
+    log = DecisionLog.from_records(
+        {
+            "id": str(number),
+            "arms": list("abcdef"),
+            "chosen": chosen,
+            "probabilities": [0.5] * 6,
+            "rewards": [0, 0, 0],
+        }
+        for number, chosen in enumerate(rows)
+    )
+    figures = {
+        each.name: each for each in evaluation_figures(evaluate(log, ["uniform"], estimators=("ips",)))
+    }
+    assert "for rewards from 0 to 3" in figures["over-time"].text
+    (shown,) = figures["over-time"].panels[0].to_dict()["datasets"].values()
+    first = next(csv.DictReader(io.StringIO(shown)))
+    assert 1 < float(first["high"]) <= 3

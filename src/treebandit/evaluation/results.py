@@ -102,7 +102,7 @@ class PolicyValue:
             if estimator != "ips":
                 return UNKNOWN
             reward, weight = self.sample.reward, self.sample.weight
-            return intervals.time_uniform(reward, weight, reward_range=self._reward_range, level=level)
+            return intervals.time_uniform(reward, weight, reward_range=self.reward_range, level=level)
         found = deviation_interval(values, self.settings, level)
         rare = self._rare
         return found if rare is None else found.joined(rare.interval(float(values.mean()), level=level))
@@ -111,10 +111,10 @@ class PolicyValue:
     def _rare(self) -> RareRewards | None:
         if not self.diagnostics.rare:
             return None
-        return RareRewards(max(self.diagnostics.effective, 1.0), self._reward_range)
+        return RareRewards(max(self.diagnostics.effective, 1.0), self.reward_range)
 
     @property
-    def _reward_range(self) -> tuple[float, float]:
+    def reward_range(self) -> tuple[float, float]:
         """The least and the greatest reward that this policy can have from a decision."""
         reward, given = self.sample.reward, self.settings.reward_range
         if given is None:

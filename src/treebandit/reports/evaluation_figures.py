@@ -176,15 +176,13 @@ def _sizes(evaluation: Evaluation) -> Figure | None:
 
 
 def _over_time(evaluation: Evaluation) -> Figure | None:
-    least, most = float(min(evaluation.reward.min(), 0)), float(max(evaluation.reward.max(), 1))
-    rows = []
+    rows, spans = [], []
     for policy in evaluation.policies:
         if policy.refusal is not None or "ips" not in policy.estimates:
             continue
         sample = policy.sample
-        if sample.reward.min() < least or sample.reward.max() > most:
-            continue
-        span, level = (least, most), evaluation.level
+        span, level = policy.reward_range, evaluation.level
+        spans.append(span)
         found = sequence(sample.reward, sample.weight, reward_range=span, level=level, points=_MOMENTS // 2)
         mean = np.cumsum(sample.weight * sample.reward) / np.arange(1, len(sample) + 1)
         rows += [
@@ -205,7 +203,7 @@ def _over_time(evaluation: Evaluation) -> Figure | None:
         "over-time",
         "IPS over time, and a band that may be looked at any time",
         f"With probability {100 * evaluation.level:g} % the band holds the true value at all times at once, for "
-        f"rewards from {least:g} to {most:g}: stop whenever it is narrow enough.",
+        f"rewards from {min(spans)[0]:g} to {max(most for _, most in spans):g}: stop whenever it is narrow enough.",
         [_framed(alt.layer(bands, lines))],
     )
 
