@@ -17,6 +17,7 @@ from typing import Any
 from treebandit import registry
 from treebandit.core import Agent, Environment, optional
 from treebandit.errors import DescriptionError, MissingLogError, RoadsError, StudyError, TreebanditError
+from treebandit.experiments.own_code import own_digests, use_folders
 from treebandit.experiments.spec import PATH_KEYS, RunSpec, Table, shown
 
 _NOT_ARGUMENTS = ("name", "batch")
@@ -60,10 +61,11 @@ def check_runs(
     seen: set[str] = set()
     for run in runs:
         for kind, table in (("agent", run.agent), ("environment", run.environment_table())):
-            key = json.dumps([kind, table, run.rounds is None], sort_keys=True, default=str)
+            key = json.dumps([kind, table, run.rounds is None, run.folders], sort_keys=True, default=str)
             if key in seen:
                 continue
             seen.add(key)
+            use_folders(run.folders)
             try:
                 _check(table, kind, run.rounds, endless=run.rounds is not None or not rounds)
             except ImportError:
@@ -80,6 +82,14 @@ def check_table(table: Table, kind: str) -> None:
     if kind == "agent" and "batch" in table:
         raise StudyError(f"agent {table.get('name')!r} sets batch; it belongs to the environment")
     _build(table, kind, 0, dry=True)
+
+
+def import_classes(spec: RunSpec) -> list[str]:
+    """Import the modules that a run names as "package.module:Class"; gives their names."""
+    named = [name for table in (spec.agent, spec.environment) for name, _ in _foreign(table, "")]
+    for name in named:
+        _find_elsewhere(name, "a table")
+    return sorted({name.partition(":")[0] for name in named})
 
 
 def takes(table: Table, *arguments: str) -> bool:
@@ -164,6 +174,7 @@ def _find_elsewhere(name: str, where: str) -> Callable[..., Any]:
     module_name, _, attribute = name.partition(":")
     try:
         module = import_module(module_name)
+        own_digests([module_name])
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise

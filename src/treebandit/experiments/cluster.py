@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from treebandit.errors import MissingExtraError, StudyError
+from treebandit.experiments.build import import_classes
+from treebandit.experiments.own_code import forget_changed, other_code, own_digests, use_folders
 from treebandit.experiments.progress import ProgressEvent
 from treebandit.experiments.records import RunRecord, write_record
 from treebandit.experiments.run import limit_threads, play, warm_up
@@ -49,7 +51,7 @@ class DaskCluster:
 
     def start(self, spec: RunSpec) -> None:
         """Submit a run; should its worker die, the scheduler gives it to another."""
-        future = self._client.submit(play_remotely, spec, list(sys.path), pure=False)
+        future = self._client.submit(play_remotely, spec, *_code(spec), pure=False)
         self._futures[future] = spec
 
     def wait(self, timeout: float) -> list[ProgressEvent]:
@@ -81,15 +83,35 @@ class DaskCluster:
         self._client.close()
 
 
-def play_remotely(spec: RunSpec, paths: list[str]) -> RunRecord | str:
-    """Play a run on a cluster's worker: the record, or the traceback of what went wrong."""
+def play_remotely(spec: RunSpec, paths: list[str], code: dict[str, str]) -> RunRecord | str:
+    """Play a run on a cluster's worker: the record, or the traceback of what went wrong.
+
+    paths: where the caller looks for modules, after the study's folders.
+    code: hashes of the modules that the caller has loaded; a worker with others does not play.
+    """
     limit_threads()
-    sys.path.extend(path for path in paths if path not in sys.path)
     try:
+        use_folders(spec.folders, paths)
+        forget_changed(code)
+        import_classes(spec)
+        if others := other_code(code):
+            raise StudyError(
+                f"{', '.join(others)}: this worker has other code than the machine that started the study; "
+                "give both the same files, and start worker and study again"
+            )
         warm_up(spec)
         return play(spec)
     except Exception:
         return traceback.format_exc()
+
+
+def _code(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
+    """What a worker needs to play a run with the code of this process."""
+    use_folders(spec.folders)
+    named: list[str] = []
+    with contextlib.suppress(Exception):  # a library that is missing here may be there
+        named = import_classes(spec)
+    return [str(Path(path).absolute()) for path in sys.path], own_digests(named)
 
 
 def _connect(address: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 import platform
@@ -10,9 +9,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
+
+from treebandit.experiments.own_code import file_digest, find_source, loaded_digest
 
 PACKAGES = (
     *("numpy", "numba", "scipy", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm", "torch", "polars"),
@@ -24,10 +24,8 @@ def describe_code(*things: object) -> dict[str, Any]:
     """Version of this package, and a hash of each module that wrote a class of these objects or of their parts."""
     classes = [parent for thing in things for part in _parts(thing, set()) for parent in type(part).__mro__]
     modules = sorted({kind.__module__ for kind in classes} - {"__main__"})
-    files = {
-        name: getattr(sys.modules.get(name), "__file__", None) for name in modules if not _is_foreign(name)
-    }
-    hashes = {name: _loaded(name, file) for name, file in files.items() if file}
+    loaded = {name: sys.modules.get(name) for name in modules if not _is_foreign(name)}
+    hashes = {name: loaded_digest(module) for name, module in loaded.items() if module is not None}
     return {
         "treebandit": _version("treebandit"),
         "code": {name: hashed for name, hashed in hashes.items() if hashed},
@@ -76,19 +74,8 @@ class CurrentCode:
                 file = find_source(module, [*self._folders, *sys.path])
             except ValueError:  # a name that no module can have
                 file = None
-            self._hashes[module] = None if file is None else _digest(file)
+            self._hashes[module] = file_digest(file)
         return self._hashes[module]
-
-
-def find_source(module: str, folders: list[str]) -> Path | None:
-    """The file of a module in these folders, found without importing its packages."""
-    names, search, spec = module.split("."), folders, None
-    for depth in range(1, len(names) + 1):
-        spec = PathFinder.find_spec(".".join(names[:depth]), search)
-        if spec is None:
-            return None
-        search = list(spec.submodule_search_locations or ())
-    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
 
 
 def _parts(thing: object, seen: set[int]) -> Iterator[object]:
@@ -109,19 +96,6 @@ def _parts(thing: object, seen: set[int]) -> Iterator[object]:
 
 def _is_foreign(module: str) -> bool:
     return module.partition(".")[0] in _FOREIGN
-
-
-@cache
-def _loaded(module: str, file: str) -> str | None:
-    """The hash of a module as this process plays it: an edit after it was loaded changes the file alone."""
-    return _digest(Path(file))
-
-
-def _digest(file: Path) -> str | None:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-    except OSError:
-        return None
 
 
 def _version(package: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -15,7 +16,8 @@ import polars as pl
 
 from treebandit.core import Agent, Candidates, Environment, Floats, optional, play_round
 from treebandit.errors import NoEstimateError, NotFittedError, StudyError
-from treebandit.experiments.build import build_agent, build_environment
+from treebandit.experiments.build import build_agent, build_environment, import_classes
+from treebandit.experiments.own_code import loaded_digest, use_folders
 from treebandit.experiments.provenance import describe_code, describe_machine, describe_packages
 from treebandit.experiments.records import SCHEMA, RunRecord
 from treebandit.experiments.spec import RunSpec
@@ -63,6 +65,7 @@ class TimedAgent:
 
 def play(spec: RunSpec, *, progress: Callable[[int, int], None] | None = None) -> RunRecord:
     """Play all rounds of a run; `progress` is called now and then with rounds played and rounds in all."""
+    use_folders(spec.folders)
     agent_seed, environment_seed = split_seed(spec.seed)
     environment = build_environment(spec.environment_table(), seed=environment_seed, rounds=spec.rounds)
     agent = build_agent(spec.agent, seed=agent_seed)
@@ -115,14 +118,18 @@ def final_estimates(agent: Agent, environment: Environment) -> Floats | None:
 def warm_up(spec: RunSpec) -> None:
     """Play a few rounds with a throwaway agent, so that imports and compiling are billed to no run.
 
-    Once per process for each agent and class of environment.
+    Once per process for each agent and class of environment, and anew for other code of the study's own.
     """
-    key = json.dumps([dict(spec.agent), spec.environment.get("class")], sort_keys=True, default=str)
-    if key in _warmed_up():
-        return
-    _warmed_up().add(key)
+    use_folders(spec.folders)
     end = time.perf_counter() + WARM_UP_SECONDS
     try:
+        code = {name: loaded_digest(sys.modules[name]) for name in import_classes(spec)}
+        key = json.dumps(
+            [dict(spec.agent), spec.environment.get("class"), code, spec.folders], sort_keys=True, default=str
+        )
+        if key in _warmed_up():
+            return
+        _warmed_up().add(key)
         environment = build_environment(spec.environment_table(), seed=0, rounds=spec.rounds, delayed=False)
         agent = build_agent(spec.agent, seed=0)
         for _ in range(min(WARM_UP_ROUNDS, _count_rounds(spec, environment))):

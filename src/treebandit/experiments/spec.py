@@ -37,6 +37,7 @@ class RunSpec:
     varied, value: the parameter that the study varies and what it is here; already set in the tables.
     title, source: the study's title and file; the run does not depend on them.
     roads: folder of the road network, where the environment needs one and its table names none; likewise.
+    folders: where modules with classes of one's own are looked for first; likewise.
 
     >>> from treebandit.experiments import RunSpec, play
     >>> agent = {"name": "LinUCB", "class": "LinUCB"}
@@ -55,6 +56,7 @@ class RunSpec:
     title: str = field(default="", compare=False)
     source: str = field(default="", compare=False)
     roads: str | None = field(default=None, compare=False)
+    folders: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
     def run_id(self) -> str:
@@ -110,6 +112,7 @@ class Study:
     varied, values: the path of the parameter that is varied, and what it takes.
     source: the study's file, or the name of a shipped one.
     roads: the folder of the road network for each environment, by its name, that needs one and names none.
+    folders: where modules with classes of one's own are looked for first.
 
     >>> from pathlib import Path
     >>> from treebandit.experiments import load_study
@@ -136,6 +139,7 @@ class Study:
     values: tuple[Any, ...] = ()
     source: str = ""
     roads: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         values = len(self.values) if self.varied else 1
@@ -163,6 +167,7 @@ class Study:
             title=self.title,
             source=self.source,
             roads=self.roads.get(environment["name"]),
+            folders=self.folders,
         )
 
     def select(

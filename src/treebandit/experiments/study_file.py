@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
-import sys
 import tomllib
 import unicodedata
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import Any
 from treebandit.datasets.roads import SHIPPED, roads_checksum, roads_folder
 from treebandit.errors import RoadsError, StudyError, nearest
 from treebandit.experiments.build import check_runs, takes
+from treebandit.experiments.own_code import forget_changed, use_folders
 from treebandit.experiments.spec import (
     FILE_KEYS,
     PATH_KEYS,
@@ -56,14 +56,12 @@ def load_study(study: str | Path, *, roads: str | Path | None = None) -> Study:
     """Read a study: the name of a shipped one, or a TOML file.
 
     Every agent and environment is made once, so that mistakes show here: a study file runs the code that its
-    `class` entries name. As for a script, the file's folder is put in front of `sys.path`.
+    `class` entries name. As for a script, the file's folder is put in front of `sys.path`, in the place of that
+    of the study before; modules beside the file that were edited since they were imported are imported anew.
     roads: folder of the road network for environments that name none; without it, TREEBANDIT_ROADS.
     """
     path = _find(study)
-    shipped = path.parent == STUDIES
-    if not shipped and sys.path[:1] != [folder := str(path.resolve().parent)]:
-        sys.path.insert(0, folder)
-    source = path.stem if shipped else str(path)
+    source = path.stem if path.parent == STUDIES else str(path)
     return read_study(_read_toml(path), name=path.stem, source=source, folder=path.parent, roads=roads)
 
 
@@ -75,6 +73,9 @@ def read_study(
     _check_plain(table, source, "", DEEPEST)
     varied, values = _read_vary(table.get("vary"), source)
     agents = _read_agents(table, source, folder, ())
+    folders = (str(folder.resolve()),) if source.endswith(".toml") else ()
+    use_folders(folders)
+    forget_changed()
     found = [
         _read_environment(entry, source, folder, roads) for entry in _entries(table, "environment", source)
     ]
@@ -92,6 +93,7 @@ def read_study(
         values=values,
         source=source,
         roads={environment["name"]: used for environment, used in found if used is not None},
+        folders=folders,
     )
     if len(study) > MOST_RUNS:
         raise StudyError(
