@@ -11,6 +11,7 @@ import polars as pl
 
 from treebandit.evaluation import effective_sample_size, sequence
 from treebandit.reports.charts import Figure, inline, on_page
+from treebandit.reports.evaluation_terminal import estimate_text, interval_text, numbers
 from treebandit.reports.palette import SPARE
 
 if TYPE_CHECKING:
@@ -43,8 +44,13 @@ def _framed(chart: Any, height: int = 260) -> Any:
     return on_page(chart.properties(width="container", height=height))
 
 
-def _tips(*names: str, form: str = ".4f") -> list[Any]:
+def _tips(*names: str, form: str) -> list[Any]:
     return [alt.Tooltip(f"{name}:Q", format=form) for name in names]
+
+
+def _with_texts(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """Rows with a number and its interval as text besides, with the decimals that they need."""
+    return [row | {"text": interval_text(row[name], row["low"], row["high"])} for row in rows]
 
 
 def _values(rows: list[dict[str, Any]], column: str) -> list[str]:
@@ -65,7 +71,10 @@ def _colours(evaluation: Evaluation, rows: list[dict[str, Any]]) -> Any:
 def _estimates(evaluation: Evaluation) -> Figure | None:
     rows = [
         {"policy": policy.name, "estimator": name, **_limits(estimate)}
-        | {"evidence": "enough" if policy.refusal is None else "not enough"}
+        | {
+            "text": " ".join(estimate_text(estimate)),
+            "evidence": "enough" if policy.refusal is None else "not enough",
+        }
         for policy in evaluation.policies
         for name, estimate in policy.estimates.items()
     ]
@@ -82,13 +91,14 @@ def _estimates(evaluation: Evaluation) -> Figure | None:
     x = alt.X("low:Q", title="mean reward per decision", scale=alt.Scale(zero=False))
     base = _chart(rows).encode(y=y, yOffset=alt.YOffset("estimator:N", sort=names), color=colour)
     faint = alt.condition("datum.evidence == 'enough'", alt.value(1.0), alt.value(0.35))
-    tooltip = ["policy:N", "estimator:N", *_tips("value", "low", "high"), "evidence:N"]
+    tooltip = ["policy:N", "estimator:N", alt.Tooltip("text:N", title="value"), "evidence:N"]
     bars = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", opacity=faint)
     dots = base.mark_point(filled=True, size=60).encode(x="value:Q", opacity=faint, tooltip=tooltip)
+    mean = float(evaluation.reward.mean())
     logged = (
-        _chart([{"mean": float(evaluation.reward.mean())}])
+        _chart([{"mean": mean}])
         .mark_rule(**_DASHED)
-        .encode(x="mean:Q", tooltip=alt.Tooltip("mean:Q", title="mean reward of the log", format=".4f"))
+        .encode(x="mean:Q", tooltip=alt.value(f"mean reward of the log: {numbers(mean)[0]}"))
     )
     height = max(120, len(policies) * max(2, len(names)) * 18)
     return Figure(
@@ -191,13 +201,13 @@ def _over_time(evaluation: Evaluation) -> Figure | None:
         ]
     if not rows:
         return None
-    base = _chart(rows).encode(
+    base = _chart(_with_texts(rows, "ips")).encode(
         x=alt.X("decisions:Q", title="decisions", scale=alt.Scale(type="log"), axis=_DECADES),
         color=_colours(evaluation, rows),
     )
     y = alt.Y("low:Q", title="mean reward per decision", scale=alt.Scale(zero=False))
     bands = base.mark_area(opacity=0.15).encode(y=y, y2="high:Q")
-    tooltip = ["policy:N", "decisions:Q", *_tips("ips", "low", "high")]
+    tooltip = ["policy:N", "decisions:Q", alt.Tooltip("text:N", title="ips")]
     lines = base.mark_line(strokeWidth=2, clip=True).encode(y="ips:Q", tooltip=tooltip)
     return Figure(
         "over-time",
@@ -218,8 +228,8 @@ def _arms(evaluation: Evaluation) -> Figure | None:
         for row in rows[:_MOST_ARMS]
     ]
     y = alt.Y("arm:N", title=None, sort=_values(rows, "arm"), axis=alt.Axis(labelLimit=150))
-    base = _chart(rows).encode(y=y)
-    tooltip = ["arm:N", "chosen:Q", *_tips("mean")]
+    base = _chart(_with_texts(rows, "mean")).encode(y=y)
+    tooltip = ["arm:N", "chosen:Q", alt.Tooltip("text:N", title="mean")]
     x = alt.X("low:Q", title="mean reward where it was chosen")
     bars = base.mark_rule(strokeWidth=2, color=_ONE_COLOUR).encode(x=x, x2="high:Q")
     dots = base.mark_point(filled=True, size=50, color=_ONE_COLOUR).encode(x="mean:Q", tooltip=tooltip)
@@ -242,7 +252,7 @@ def _calibration(evaluation: Evaluation) -> Figure | None:
     x, y = alt.X("at:Q", title="logged probability"), alt.Y("at:Q", title="share that was chosen")
     line = _chart([{"at": 0.0}, {"at": 1.0}]).mark_line(**_DASHED).encode(x=x, y=y)
     apart = alt.Tooltip("errors:Q", title="standard errors apart", format="+.1f")
-    tooltip = [*_tips("logged", "chosen"), *_tips("candidates", form=",.0f"), apart]
+    tooltip = [*_tips("logged", "chosen", form=".4g"), *_tips("candidates", form=",.0f"), apart]
     dots = _chart(rows).mark_point(filled=True, size=70, color=_ONE_COLOUR)
     dots = dots.encode(x="logged:Q", y="chosen:Q", tooltip=tooltip)
     return Figure(

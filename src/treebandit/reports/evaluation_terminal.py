@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: What `facts` tells of a policy.
 FACTS = ("effective sample", "largest weight", "mean weight", "support")
+#: Smaller rewards are written with a power of ten.
+_MOST_DECIMALS = 12
 
 
 def print_evaluation(evaluation: Evaluation, console: Console) -> None:
@@ -67,7 +69,8 @@ def _estimates(evaluation: Evaluation) -> Table:
 def headline(evaluation: Evaluation) -> str:
     """How many decisions, and what they paid."""
     used = "" if evaluation.used == evaluation.decisions else f", {evaluation.used:,} with rewards"
-    return f"{evaluation.decisions:,} decisions{used}, mean reward {number(float(evaluation.reward.mean()))}"
+    (mean,) = numbers(float(evaluation.reward.mean()))
+    return f"{evaluation.decisions:,} decisions{used}, mean reward {mean}"
 
 
 def facts(policy: PolicyValue) -> tuple[str, ...]:
@@ -82,13 +85,29 @@ def facts(policy: PolicyValue) -> tuple[str, ...]:
 
 def estimate_text(estimate: Estimated) -> tuple[str, str]:
     """An estimate and its interval, as text."""
-    low, high = estimate.interval.low, estimate.interval.high
-    known = np.isfinite([low, high]).all()
-    return number(estimate.value), f"[{number(low)}, {number(high)}]" if known else "[no interval]"
+    value, low, high = numbers(estimate.value, estimate.interval.low, estimate.interval.high)
+    known = np.isfinite([estimate.interval.low, estimate.interval.high]).all()
+    return value, f"[{low}, {high}]" if known else "[no interval]"
 
 
-def number(value: float) -> str:
-    """A reward with four significant digits, and no more than four decimals."""
-    if not np.isfinite(value):
-        return "–"
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.4g}"
+def interval_text(value: float, low: float, high: float) -> str:
+    """A reward and its interval, as text."""
+    value_text, *limits = numbers(value, low, high)
+    return f"{value_text} [{', '.join(limits)}]"
+
+
+def numbers(*values: float) -> list[str]:
+    """Rewards that belong together, with as many decimals as the largest and the distance between them need."""
+    finite = [value for value in values if np.isfinite(value)]
+    largest = max(map(abs, finite), default=0.0)
+    decimals = _decimals(largest, max(finite) - min(finite)) if largest else 4
+    form = f",.{decimals}f" if decimals <= _MOST_DECIMALS and largest < 1e15 else ".4g"
+    return [f"{value:{form}}" if np.isfinite(value) else "–" for value in values]
+
+
+def _decimals(largest: float, apart: float) -> int:
+    """Four decimals below 10 and four digits above; at least three digits of the largest, two of what is between."""
+    size = int(np.floor(np.log10(largest)))
+    usual = 4 if size < 1 else max(0, 3 - size)
+    between = 1 - int(np.floor(np.log10(apart))) if apart > 0 else 0
+    return max(usual, 2 - size, min(between, 14 - size, _MOST_DECIMALS))
