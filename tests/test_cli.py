@@ -181,6 +181,27 @@ def test_unusable_values_are_one_sentence(done, arguments, message):
     assert not (done / "new").exists()
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_output_that_is_not_utf_8(study, tmp_path, encoding):
+    named = study.read_text().replace('"Means"', '"Mitte ≈ ü"').replace("toys:Broken", "toys:Means")
+    study.write_text(named.replace("cure =", "#"), encoding="utf-8")
+    into, given = (
+        tmp_path / "into",
+        {"env": os.environ | {"PYTHONIOENCODING": encoding}, "encoding": encoding, "errors": "replace"},
+    )
+    for command in (
+        ["run", study, "--into", into],
+        ["report", into],
+        ["report", into, "--markdown"],
+        ["report", into, "--json"],
+    ):
+        result = treebandit(*command, **given)
+        assert result.returncode == 0, result.stderr
+        assert "Mitte" in result.stdout
+        assert not result.stderr
+    assert {row["agent"] for row in json.loads(result.stdout)} == {"Mitte ≈ ü", "Other"}
+
+
 def test_brackets_in_names_are_no_markup(study, tmp_path):
     named = study.read_text().replace('"Means"', '"TETS [v2]"').replace('"Other"', '"x[/y] :bug:"')
     study.write_text(named.replace('"late"', '"[red]"'))

@@ -1,13 +1,14 @@
 """`treebandit evaluate` from the outside."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from treebandit import LinUCB
-from treebandit.evaluation import shop_log, shop_value, warm_start, write_dsjson
+from treebandit.evaluation import DecisionLog, shop_log, shop_value, warm_start, write_dsjson
 
 
 def treebandit(*arguments, **options):
@@ -84,3 +85,18 @@ def test_mistakes_are_told_in_one_sentence(folder, arguments, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_arm_that_the_output_cannot_write(tmp_path):
+    records = [
+        {"id": str(n), "arms": ["Tee ☕", "b"], "chosen": [n % 2], "probability": 0.5, "reward": n % 3}
+        for n in range(200)
+    ]
+    DecisionLog.from_records(records).write(tmp_path / "log.parquet")
+    command = ["evaluate", tmp_path / "log.parquet", "--policy", "uniform", "--policy", "arm:Tee ☕"]
+    given = {"env": os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}, "encoding": "ascii"}
+    done = treebandit(*command, "--estimator", "ips", **given)
+    assert done.returncode == 0, done.stderr
+    assert "arm:Tee ?" in done.stdout
+    done = treebandit(*command, "--estimator", "ips", "--json", **given)
+    assert "arm:Tee ☕" in json.dumps(json.loads(done.stdout), ensure_ascii=False)

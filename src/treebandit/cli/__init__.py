@@ -14,6 +14,7 @@ except ImportError as error:
     raise SystemExit(str(MissingExtraError("typer", "experiments"))) from error
 
 from treebandit.cli import data, evaluate, report, roads, run, serve, warm_up
+from treebandit.cli.output import replace_unwritable
 
 __all__ = ["app", "main"]
 
@@ -36,6 +37,7 @@ app.command()(warm_up.warm_up)
 
 def main() -> None:
     """Run the command line; what cannot be done is one sentence, with exit code 2."""
+    replace_unwritable()
     try:
         app()
     except TreebanditError as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treebandit.cli.output import Page, writable_file
+from treebandit.cli.output import Page, print_json, writable_file
 from treebandit.errors import ParameterError
 
 
@@ -81,7 +81,7 @@ def evaluate(
     opened = package.open_log(log, form=form, duplicates=duplicates)  # type: ignore[arg-type]
     found = package.evaluate(opened, policy, **settings)
     if json:
-        typer.echo(json_module.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        print_json(json_module.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
     else:
         from rich.console import Console
 

@@ -1,8 +1,11 @@
-"""What commands share: where they may write, and how they print a line."""
+"""What commands share: where they may write, and how they print."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +41,21 @@ def writable_file(path: str, option: str) -> Path:
         raise InputError(f"{option} is {path!r}, which is a folder; give a file to write")
     writable_folder(str(file.parent), option)
     return file
+
+
+def replace_unwritable() -> None:
+    """Print a question mark for what the output's encoding does not have; the standard error escapes it anyway."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
+
+
+def print_json(text: str) -> None:
+    """Print JSON, with what the output's encoding does not have as JSON escapes it."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(json.loads(text), indent=1)
+    typer.echo(text)
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:

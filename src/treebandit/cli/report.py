@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from treebandit.cli.output import Page, writable_file, writable_folder
+from treebandit.cli.output import Page, print_json, writable_file, writable_folder
 from treebandit.errors import ParameterError
 
 
@@ -41,7 +41,7 @@ def report(
         os.environ["TREEBANDIT_ROADS"] = str(roads)
     results = reports.read_results(folder)
     if json:
-        typer.echo(reports.as_json(reports.summarise(results)))
+        print_json(reports.as_json(reports.summarise(results)))
     elif markdown:
         typer.echo(reports.as_markdown(reports.summarise(results), results), nl=False)
     else:
