@@ -54,6 +54,21 @@ def test_marks_of_missing_numbers_are_missing(tmp_path, mark):
     assert table.columns.categories[1] == (2 if mark == "" else 3)
 
 
+@pytest.mark.parametrize("mark", ["NA", "?", "null", "", " n/a "])
+def test_marks_of_missing_labels_are_refused_as_empty_cells_are(tmp_path, mark):
+    path = tmp_path / "t.csv"
+    path.write_text(f"x,y\n1,0\n2,{mark}\n3,1\n")
+    with pytest.raises(DataError, match="label 'y' of .* is missing in 1 rows; drop them"):
+        read_labelled(path, "y")
+
+
+@pytest.mark.parametrize("labels", [("none", "some"), ("?", "!"), ("1", "other", "none")])
+def test_marks_among_words_are_classes(tmp_path, labels):
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "".join(f"{n},{label}\n" for n, label in enumerate(labels)))
+    assert read_labelled(path, "y").classes == tuple(sorted(labels))
+
+
 def test_text_among_numbers_is_named_and_text_stays_text(tmp_path):
     path = tmp_path / "my.csv"
     path.write_text("age,code,y\n31,12,a\nold,B1,b\n1e3,C1,a\n")

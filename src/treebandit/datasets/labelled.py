@@ -65,7 +65,7 @@ def read_labelled(
     """Read a CSV (also gzipped) or parquet file whose column `label` holds the class of each row.
 
     sha256: what the file must hash to. numeric: the columns that are numbers; None finds them in the data, where a
-    number may be missing as an empty cell or as one of the usual marks (NA, ?, null).
+    number may be missing as an empty cell or as one of the usual marks (NA, ?, null). A missing label is refused.
     """
     path = Path(path)
     content = read_checked(path, sha256)
@@ -79,8 +79,13 @@ def read_labelled(
                 types = {name: pl.Float64() if name in numeric else pl.String() for name in header}
             frame = pl.read_csv(content, schema_overrides=types, infer_schema_length=None)
             if numeric is None:
-                texts = [one for one in frame if one.dtype == pl.String and one.name != label]
-                frame = frame.with_columns([_numbers_or_text(one, str(path)) for one in texts])
+                texts = [one for one in frame if one.dtype == pl.String]
+                frame = frame.with_columns(
+                    [
+                        _without_marks(one) if one.name == label else _numbers_or_text(one, str(path))
+                        for one in texts
+                    ]
+                )
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from error
     return encode(frame, label, source=str(path))
@@ -102,9 +107,7 @@ def read_checked(path: Path, sha256: str | None) -> bytes:
 
 def _numbers_or_text(column: pl.Series, source: str) -> pl.Series:
     """A column of text as numbers, if it holds nothing but numbers and marks of missing ones."""
-    marked = pl.Series(column.name, column.str.strip_chars())
-    present = marked.is_not_null() & ~marked.is_in(_MISSING_MARKS)
-    numbers = marked.set(~present, None).cast(pl.Float64, strict=False)
+    present, numbers = _numbers(column)
     odd = present & numbers.is_null()
     if not present.any() or 2 * odd.sum() >= present.sum():
         return column
@@ -115,6 +118,20 @@ def _numbers_or_text(column: pl.Series, source: str) -> pl.Series:
             "leave it empty if it is missing, or give the column as text in a parquet file"
         )
     return numbers
+
+
+def _without_marks(column: pl.Series) -> pl.Series:
+    """Labels as text, without marks of missing ones if all others are numbers; among words they are words."""
+    present, numbers = _numbers(column)
+    whole = present.any() and bool((numbers.is_not_null() | ~present).all())
+    return column.set(~present, None) if whole else column
+
+
+def _numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Where a column of text holds more than a mark of a missing value, and its numbers there."""
+    marked = pl.Series(column.name, column.str.strip_chars())
+    present = marked.is_not_null() & ~marked.is_in(_MISSING_MARKS)
+    return present, marked.set(~present, None).cast(pl.Float64, strict=False)
 
 
 def encode(frame: pl.DataFrame, label: str, *, source: str = "the table") -> LabelledTable:
