@@ -99,6 +99,41 @@ def test_a_study_finds_no_module_of_another(write):
         play(spec)
 
 
+def test_agents_of_another_folder_are_found_beside_their_file(write, tmp_path):
+    write("sub", 2)
+    (tmp_path / "s.toml").write_text(
+        'rounds = 3\nseeds = 1\nenvironments = ["shuttle"]\nagents_of = "sub/s.toml"\n'
+    )
+    (spec,) = load_study(tmp_path / "s.toml").runs()
+    assert arms(play(spec)) == {2}
+    into = tmp_path / "records"
+    assert [event.kind for event in execute([spec], into)][-1] == "finished"
+    assert load_runs(into)["other_code"].to_list() == [""]
+    (tmp_path / "sub" / "agents_of_mine.py").write_text(AGENT + "# edited\n")
+    assert load_runs(into)["other_code"].to_list() == ["agents_of_mine has changed"]
+    (skipped,) = execute([spec], into)
+    assert skipped.reason == "agents_of_mine has changed"
+
+
+def test_a_module_beside_both_files_is_refused(write, tmp_path):
+    write("sub", 2)
+    study = write("", 1)
+    study.write_text('environments = ["shuttle"]\nagents_of = "sub/s.toml"\n')
+    with pytest.raises(
+        StudyError, match="module 'agents_of_mine' of agent 'Mine' is in .* and in .*sub; give"
+    ):
+        load_study(study)
+
+
+def test_modules_of_one_name_in_two_studies_of_a_folder_are_not_stale(write, tmp_path):
+    other = write("other", 2)
+    other.write_text(STUDY.replace('"Mine",', '"Other",'))
+    other.with_name("agents_of_mine.py").write_text(AGENT + "# other\n")
+    for study in (write("one", 1), other):
+        assert [event.kind for event in execute([first(study)], tmp_path / "records")][-1] == "finished"
+    assert load_runs(tmp_path / "records")["other_code"].to_list() == ["", ""]
+
+
 def test_a_worker_of_a_cluster_plays_the_code_of_the_caller(write, tmp_path):
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": None}

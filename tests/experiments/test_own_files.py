@@ -80,7 +80,7 @@ def test_the_hash_of_a_module_is_that_of_what_was_loaded(beside):
     before = describe_code(own)
     (beside / "own_prices.py").write_text(OWN + "\n# edited\n")
     assert describe_code(own) == before
-    assert CurrentCode([str(beside / "study.toml")]).stale_reason(before) == "own_prices has changed"
+    assert CurrentCode([str(beside)]).stale_reason(before) == "own_prices has changed"
 
 
 def test_a_mark_before_a_study_is_no_part_of_it(tmp_path):

@@ -224,6 +224,13 @@ def test_agents_that_are_taken_in_a_circle(tmp_path):
         load_study(tmp_path / "a.toml")
 
 
+def test_agents_that_are_taken_in_a_circle_by_another_path(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.toml").write_text('agents_of = "sub/../a.toml"\nenvironments = ["magic"]')
+    with pytest.raises(StudyError, match="which takes its agents from here"):
+        load_study(tmp_path / "a.toml")
+
+
 def test_a_class_beside_the_study_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "beside_the_study.py").write_text("from toys import Means\n\nclass Own(Means):\n    pass\n")

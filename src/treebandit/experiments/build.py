@@ -87,10 +87,15 @@ def check_table(table: Table, kind: str) -> None:
 
 def import_classes(spec: RunSpec) -> list[str]:
     """Import the modules that a run names as "package.module:Class"; gives their names."""
-    named = [name for table in (spec.agent, spec.environment) for name, _ in _foreign(table, "")]
-    for name in named:
-        _find_elsewhere(name, "a table")
-    return sorted({name.partition(":")[0] for name in named})
+    for table in (spec.agent, spec.environment):
+        for name, where in _foreign(table, "a table"):
+            _find_elsewhere(name, where)
+    return class_modules(spec.agent, spec.environment)
+
+
+def class_modules(*tables: Table) -> list[str]:
+    """The modules that tables name as "package.module:Class"."""
+    return sorted({name.partition(":")[0] for table in tables for name, _ in _foreign(table, "")})
 
 
 def takes(table: Table, *arguments: str) -> bool:

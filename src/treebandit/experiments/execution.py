@@ -59,10 +59,10 @@ class _Execution:
         self._folder, self._backend, self._leases, self._again = folder, backend, leases, again
 
     def events(self, specs: list[RunSpec]) -> Iterator[ProgressEvent]:
-        code = CurrentCode({spec.source for spec in specs})
+        codes = {spec.folders: CurrentCode(spec.folders) for spec in specs}
         waiting: deque[RunSpec] = deque()
         for spec in specs:
-            event = self._existing(spec, code)
+            event = self._existing(spec, codes[spec.folders])
             if event is not None:
                 yield event
             if event is None or event.kind == "damaged":
@@ -91,7 +91,7 @@ class _Execution:
             if not self._leases.acquire(spec.run_id):
                 waiting.append(spec)
                 continue
-            event = self._existing(spec, CurrentCode([spec.source]))
+            event = self._existing(spec, CurrentCode(spec.folders))
             if event is not None and event.kind == "skipped":  # finished elsewhere since the first look
                 self._leases.release(spec.run_id)
                 yield event

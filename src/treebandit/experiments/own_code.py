@@ -95,7 +95,10 @@ def find_source(module: str, folders: list[str]) -> Path | None:
     """The file of a module in these folders, found without importing its packages."""
     names, search, spec = module.split("."), folders, None
     for depth in range(1, len(names) + 1):
-        spec = PathFinder.find_spec(".".join(names[:depth]), search)
+        try:
+            spec = PathFinder.find_spec(".".join(names[:depth]), search)
+        except ValueError:  # a name that no module can have
+            return None
         if spec is None:
             return None
         search = list(spec.submodule_search_locations or ())

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from treebandit.experiments.own_code import file_digest, find_source, loaded_digest
@@ -51,12 +50,11 @@ def describe_packages() -> dict[str, str]:
 class CurrentCode:
     """The code as it is now, to hold against that which made a run. Nothing is imported.
 
-    sources: files of studies; modules are looked for beside them first.
+    folders: of studies; modules are looked for in them first.
     """
 
-    def __init__(self, sources: Iterable[str | None]) -> None:
-        files = (Path(source).absolute() for source in sources if source and source.endswith(".toml"))
-        self._folders = [str(folder) for folder in {file.parent for file in files}]
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._folders = list(folders)
         self._hashes: dict[str, str | None] = {}
 
     def stale_reason(self, provenance: dict[str, Any]) -> str:
@@ -70,11 +68,7 @@ class CurrentCode:
 
     def _hash(self, module: str) -> str | None:
         if module not in self._hashes:
-            try:
-                file = find_source(module, [*self._folders, *sys.path])
-            except ValueError:  # a name that no module can have
-                file = None
-            self._hashes[module] = file_digest(file)
+            self._hashes[module] = file_digest(find_source(module, [*self._folders, *sys.path]))
         return self._hashes[module]
 
 

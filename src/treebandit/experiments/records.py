@@ -69,7 +69,13 @@ ROUNDS_SCHEMA = pl.Schema(
         **dict.fromkeys(_PARTS, pl.Float32()),
     }
 )
-PLAN_SCHEMA = pl.Schema({**_RUN, **dict.fromkeys(("varied", "value", "title", "source"), pl.String())})
+PLAN_SCHEMA = pl.Schema(
+    {
+        **_RUN,
+        **dict.fromkeys(("varied", "value", "title", "source"), pl.String()),
+        "folders": pl.List(pl.String()),
+    }
+)
 #: What tells two planned runs apart; a run with the same label and another id is the same run with other settings.
 _LABEL = ("study", "agent", "environment", "seed", "rounds", "varied", "value")
 
@@ -159,15 +165,32 @@ def load_runs(folder: str | Path) -> pl.DataFrame:
     """
     plan = load_plan(folder)
     wanted = set(plan["run_id"])
-    code = CurrentCode(plan["source"])
-    rows = []
+    code, rows = _PlannedCode(plan), []
     for path in _files(folder):
         header = _open(path)[1]
         planned = path.stem in wanted or not wanted
-        other = code.stale_reason(header["provenance"])
+        other = code.of(path.stem).stale_reason(header["provenance"])
         rows.append((*_run_row(header), planned, bool(other), other))
     order = ("study", "environment", "agent", "varied", "value", "seed")
     return _frame(rows, RUNS_SCHEMA, Path(folder)).sort(*order, maintain_order=True)
+
+
+class _PlannedCode:
+    """The code as it is now, for each run of a plan where its studies look for it."""
+
+    def __init__(self, plan: pl.DataFrame) -> None:
+        self._folders: dict[str, list[str]] = {}
+        for run_id, source, folders in plan.select("run_id", "source", "folders").iter_rows():
+            if folders is None:
+                folders = [str(Path(source).absolute().parent)] if source and source.endswith(".toml") else []
+            self._folders.setdefault(run_id, []).extend(folders)
+        self._every = tuple({folder for folders in self._folders.values() for folder in folders})
+        self._codes: dict[tuple[str, ...], CurrentCode] = {}
+
+    def of(self, run_id: str) -> CurrentCode:
+        """For one run; one that is no longer planned is looked for in the folders of all."""
+        key = tuple(dict.fromkeys(self._folders[run_id])) if run_id in self._folders else self._every
+        return self._codes.setdefault(key, CurrentCode(key))
 
 
 def load_records(folder: str | Path) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -191,6 +214,7 @@ def load_plan(folder: str | Path) -> pl.DataFrame:
     for path in sorted((Path(folder) / PLAN).glob("*.json")):
         try:
             run = json.loads(path.read_bytes())
+            run = {"folders": None} | run  # version 0.2.0 wrote none
             rows.append(tuple(run[name] for name in PLAN_SCHEMA))
         except _UNREADABLE as error:
             raise _damaged(path, error) from error

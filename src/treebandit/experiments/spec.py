@@ -97,6 +97,7 @@ class RunSpec:
             "value": value_text(self.value),
             "title": self.title,
             "source": str(Path(self.source).resolve()) if self.source.endswith(".toml") else self.source,
+            "folders": list(self.folders),
         }
 
 

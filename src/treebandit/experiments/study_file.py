@@ -14,8 +14,8 @@ from typing import Any
 
 from treebandit.datasets.roads import SHIPPED, roads_checksum, roads_folder
 from treebandit.errors import RoadsError, StudyError, nearest
-from treebandit.experiments.build import check_runs, takes
-from treebandit.experiments.own_code import forget_changed, use_folders
+from treebandit.experiments.build import check_runs, class_modules, takes
+from treebandit.experiments.own_code import find_source, forget_changed, use_folders
 from treebandit.experiments.spec import (
     FILE_KEYS,
     PATH_KEYS,
@@ -57,7 +57,8 @@ def load_study(study: str | Path, *, roads: str | Path | None = None) -> Study:
 
     Every agent and environment is made once, so that mistakes show here: a study file runs the code that its
     `class` entries name. As for a script, the file's folder is put in front of `sys.path`, in the place of that
-    of the study before; modules beside the file that were edited since they were imported are imported anew.
+    of the study before, then those of files that `agents_of` names; modules in them that were edited since they
+    were imported are imported anew.
     roads: folder of the road network for environments that name none; without it, TREEBANDIT_ROADS.
     """
     path = _find(study)
@@ -72,8 +73,10 @@ def read_study(
     _check_keys(table, _STUDY_KEYS, source)
     _check_plain(table, source, "", DEEPEST)
     varied, values = _read_vary(table.get("vary"), source)
-    agents = _read_agents(table, source, folder, ())
-    folders = (str(folder.resolve()),) if source.endswith(".toml") else ()
+    agents, others = _read_agents(table, source, folder, ())
+    own = [str(folder.resolve())] if source.endswith(".toml") else []
+    folders = tuple(dict.fromkeys((*own, *others)))
+    _check_modules(agents, folders, source)
     use_folders(folders)
     forget_changed()
     found = [
@@ -125,22 +128,37 @@ def _read_toml(path: Path) -> Table:
         raise StudyError(f"{path} is not TOML: {' '.join(str(error).split())}") from error
 
 
-def _read_agents(table: Table, source: str, folder: Path, seen: tuple[Path, ...]) -> list[dict[str, Any]]:
-    """The agents of the study that `agents_of` names, if any, then the table's own."""
+def _read_agents(
+    table: Table, source: str, folder: Path, seen: tuple[Path, ...]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The agents of the study that `agents_of` names, if any, then the table's own; and the folders of such studies."""
     if (other := table.get("agents_of")) is None:
-        return [_read_agent(entry, source) for entry in _entries(table, "agent", source)]
+        return [_read_agent(entry, source) for entry in _entries(table, "agent", source)], []
     if not isinstance(other, str):
         raise StudyError(f"{source}: agents_of is {shown(other)}; give a study's name or file")
-    path = _find(folder / other if other.endswith(".toml") else other)
+    path = _find(folder / other if other.endswith(".toml") else other).resolve()
     if path in seen:
         raise StudyError(
             f"{source}: agents_of is {other!r}, which takes its agents from here; name another study"
         )
     taken = _read_toml(path)
     _check_plain(taken, str(path), "", DEEPEST)
-    agents = _read_agents(taken, str(path), path.parent, (*seen, path))
+    agents, folders = _read_agents(taken, str(path), path.parent, (*seen, path))
     own = _entries(table, "agent", source) if {"agent", "agents"} & set(table) else []
-    return agents + [_read_agent(entry, source) for entry in own]
+    beside = [] if path.parent == STUDIES.resolve() else [str(path.parent)]
+    return agents + [_read_agent(entry, source) for entry in own], [*beside, *folders]
+
+
+def _check_modules(agents: list[dict[str, Any]], folders: tuple[str, ...], source: str) -> None:
+    """Refuse a module that lies beside two of the files that agents are taken from: which is meant cannot be told."""
+    for agent in agents:
+        for module in class_modules(agent):
+            homes = [folder for folder in folders if find_source(module, [folder]) is not None]
+            if len(homes) > 1:
+                raise StudyError(
+                    f"{source}: module {shown(module)} of agent {agent['name']!r} is in {' and in '.join(homes)}; "
+                    "give one of them another name"
+                )
 
 
 def _entries(table: Table, key: str, source: str) -> list[Any]:
