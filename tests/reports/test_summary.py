@@ -68,6 +68,13 @@ def test_ties_are_judged_on_shared_seeds(tmp_path):
     assert stats.ttest_1samp(gaps, 0.0).pvalue > 0.05
 
 
+def test_an_agent_that_is_better_on_the_shared_seeds_is_not_tied(tmp_path):
+    finals = {"best": [10.0, 30.0, 50.0, 1.0, 1.0, 1.0], "better-where-shared": [9.0, 28.99, 49.01]}
+    write_finals(tmp_path, finals)
+    tied = {row["agent"]: row["tied"] for row in summarise(tmp_path).to_dicts()}
+    assert tied == {"best": False, "better-where-shared": False}
+
+
 def test_one_seed_has_no_spread(tmp_path):
     write_finals(tmp_path, {"A": [10.0]})
     row = json.loads(as_json(summarise(tmp_path)))[0]

@@ -238,7 +238,7 @@ def _with_ties(frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     gap = pl.col("final_regret") - pl.col("best_regret")
     shared = scores.join(best_scores, on=[*CONTEST, "seed"], nulls_equal=True).group_by(GROUP)
     gaps = shared.agg(gap.mean().alias("mean"), gap.std(ddof=1).alias("sd"), pl.len().alias("shared"))
-    within = pl.col("mean").is_finite() & (pl.col("mean") <= _half_width(gaps["sd"], gaps["shared"]))
+    within = pl.col("mean").is_finite() & (pl.col("mean").abs() <= _half_width(gaps["sd"], gaps["shared"]))
     tied = pl.when(pl.col("shared") >= LEAST_SHARED).then(within).alias("tied")
     frame = frame.join(
         gaps.select(*GROUP, tied), on=GROUP, nulls_equal=True, how="left", maintain_order="left"
