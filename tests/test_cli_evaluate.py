@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from treebandit import LinUCB
-from treebandit.evaluation import DecisionLog, shop_log, shop_value, warm_start, write_dsjson
+from treebandit.evaluation import ESTIMATORS, DecisionLog, shop_log, shop_value, warm_start, write_dsjson
 
 
 def treebandit(*arguments, **options):
@@ -68,12 +68,26 @@ def test_refusals_have_an_exit_code_and_can_be_overruled(tmp_path):
     assert "shown anyway" in anyway.stdout.replace("\n", " ")
 
 
+def test_all_estimators_and_one_of_them(tmp_path):
+    shop_log(300, policy="uniform", seed=0).write(tmp_path / "log.ndjson")
+    command = ("evaluate", tmp_path / "log.ndjson", "--policy", "uniform", "--json")
+    for names in (("all",), ("all", "ips"), ("ips", "all", "ips")):
+        done = treebandit(*command, *(text for name in names for text in ("--estimator", name)))
+        assert done.returncode == 0, done.stderr
+        (policy,) = json.loads(done.stdout)["policies"]
+        assert set(policy["estimates"]) == set(ESTIMATORS)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("none.parquet", "--policy", "uniform"), "none.parquet does not exist"),
         (("{log}", "--policy", "unifrom"), "did you mean 'uniform'"),
         (("{log}", "--policy", "uniform", "--estimator", "magic"), "'magic' is not known"),
+        (
+            ("{log}", "--policy", "uniform", "--estimator", "all", "--estimator", "magic"),
+            "'magic' is not known",
+        ),
         (("{log}", "--policy", "uniform", "--format", "csv"), "--format is 'csv'"),
         (("{log}", "--policy", "uniform", "--interval", "exact"), "interval is 'exact'"),
         (("zozo:x/y", "--policy", "uniform"), "zozo has no log 'x/y'"),

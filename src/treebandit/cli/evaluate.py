@@ -77,7 +77,8 @@ def evaluate(
     if reward_range is not None:
         settings["reward_range"] = reward_range
     if estimator:
-        settings["estimators"] = tuple(package.ESTIMATORS) if estimator == ["all"] else tuple(estimator)
+        named = [each for name in estimator for each in (package.ESTIMATORS if name == "all" else [name])]
+        settings["estimators"] = tuple(dict.fromkeys(named))
     opened = package.open_log(log, form=form, duplicates=duplicates)  # type: ignore[arg-type]
     found = package.evaluate(opened, policy, **settings)
     if json:
