@@ -100,6 +100,27 @@ def test_selections(study, tmp_path):
     assert sorted(runs["seed"]) == [0, 1, 2]
 
 
+def test_what_a_study_no_longer_has_is_no_longer_asked_for(study, tmp_path):
+    into, text = (
+        tmp_path / "into",
+        study.read_text().replace("toys:Broken", "toys:Means").replace("cure =", "#"),
+    )
+    study.write_text(text)
+    (tmp_path / "other.toml").write_text(text.replace("seeds = 2", "seeds = 1"))
+    assert treebandit("run", study, "--into", into).returncode == 0
+    assert treebandit("run", study, "--into", into, "--only-agent", "Means", "--seeds", 3).returncode == 0
+    assert load_plan(into).height == 8 + 2, "a part of the study, and more seeds, leave what was asked for"
+    assert treebandit("run", tmp_path / "other.toml", "--into", into).returncode == 0
+    study.write_text(text[: text.rindex("[[agents]]")].replace("rounds = 60", "rounds = 50"))
+    result = treebandit("run", study, "--into", into, "--only-environment", "mushroom")
+    assert result.returncode == 0, result.stderr
+    planned = load_plan(into).group_by("study", "agent").len().sort("study", "agent").rows()
+    assert planned == [("my", "Means", 6 + 2), ("other", "Means", 2), ("other", "Other", 2)]
+    told = treebandit("report", into).stdout
+    assert "10 of 10 runs are finished." in told
+    assert "Left out" in told
+
+
 def test_a_study_that_varies_a_parameter(study, tmp_path):
     study.write_text(
         'environments = ["mushroom"]\nagents = [{name = "Means", class = "toys:Means"}]\nrounds = 30\nseeds = 1\n'

@@ -86,7 +86,9 @@ def run(
     command = ["treebandit", "run", study, "--into", into, *options, *(["--again"] if again else [])]
     console = Console()
     try:
-        events = execute(specs, folder, workers=workers or _cores(), cluster=cluster, again=again)
+        events = execute(
+            specs, folder, workers=workers or _cores(), cluster=cluster, again=again, study=asked
+        )
         with closing(events):
             failed = _follow(events, specs, console, command)
     except KeyboardInterrupt:

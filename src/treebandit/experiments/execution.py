@@ -15,8 +15,14 @@ from treebandit.experiments.leases import Leases
 from treebandit.experiments.pool import LocalPool
 from treebandit.experiments.progress import Backend, ProgressEvent
 from treebandit.experiments.provenance import CurrentCode
-from treebandit.experiments.records import merge_plan, read_provenance, record_path, remove_leftovers
-from treebandit.experiments.spec import RunSpec
+from treebandit.experiments.records import (
+    merge_plan,
+    read_provenance,
+    record_path,
+    remove_leftovers,
+    trim_plan,
+)
+from treebandit.experiments.spec import RunSpec, Study
 
 WAIT_SECONDS = 1.0
 
@@ -28,10 +34,14 @@ def execute(
     workers: int = 1,
     cluster: str | None = None,
     again: bool = False,
+    study: Study | None = None,
 ) -> Generator[ProgressEvent, None, None]:
     """Play the runs that `folder` does not hold yet, `workers` at a time or on a Dask cluster; yield events.
 
-    again: also play runs whose records were made by other code. A failing run is an event like any other, and the
+    again: also play runs whose records were made by other code.
+    study: the whole study that the runs are of, where they may be some of them only; what the folder's plan has of its
+    file, and it no longer has, is removed.
+    A failing run is an event like any other, and the
     rest goes on. Leaving the loop ends the runs under way.
     """
     folder, specs = Path(folder), list(specs)
@@ -41,6 +51,8 @@ def execute(
     backend: Backend = LocalPool(workers, folder) if cluster is None else DaskCluster(cluster, folder)
     with contextlib.closing(backend):
         try:
+            if study is not None:
+                trim_plan(folder, study)
             merge_plan(folder, [spec.plan_row() for spec in specs])
             remove_leftovers(folder)
             leases = Leases(folder)

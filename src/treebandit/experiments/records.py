@@ -21,7 +21,7 @@ import polars as pl
 from treebandit.core import Floats
 from treebandit.errors import DamagedRecordError, SavedFileError
 from treebandit.experiments.provenance import CurrentCode
-from treebandit.experiments.spec import value_text
+from treebandit.experiments.spec import Study, value_text
 
 FORMAT = 2
 PLAN = "plan"
@@ -235,6 +235,16 @@ def merge_plan(folder: str | Path, runs: Iterable[dict[str, Any]]) -> None:
         content = json.dumps({name: run.get(name) for name in PLAN_SCHEMA}).encode()
         if not path.is_file() or path.read_bytes() != content:
             _replace(path, content)
+
+
+def trim_plan(folder: str | Path, study: Study) -> None:
+    """Remove from the folder's plan what a study asked for and does not any more; other studies' runs stay."""
+    for path in (Path(folder) / PLAN).glob("*.json"):
+        try:
+            if study.has_dropped(json.loads(path.read_bytes())):
+                path.unlink(missing_ok=True)
+        except _UNREADABLE:
+            continue
 
 
 def remove_leftovers(folder: str | Path) -> None:

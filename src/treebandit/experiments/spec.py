@@ -96,7 +96,7 @@ class RunSpec:
             "environment": self.environment["name"],
             "value": value_text(self.value),
             "title": self.title,
-            "source": str(Path(self.source).resolve()) if self.source.endswith(".toml") else self.source,
+            "source": _found_from_anywhere(self.source),
             "folders": list(self.folders),
         }
 
@@ -151,6 +151,24 @@ class Study:
         values = self.values if self.varied else (None,)
         for seed, value, environment, agent in product(self.seeds, values, self.environments, self.agents):
             yield self._run(agent, environment, seed, value)
+
+    def has_dropped(self, row: Table) -> bool:
+        """Whether a row of a plan is of this study, but of an agent, environment or value that it does not have now.
+
+        Seeds and rounds do not count, since options of a command may set them.
+        """
+        if (row.get("study"), row.get("source")) != (self.name, _found_from_anywhere(self.source)):
+            return False
+        agents, environments = (
+            [table["name"] for table in part] for part in (self.agents, self.environments)
+        )
+        values = [value_text(value) for value in self.values] if self.varied else [None]
+        return (
+            row.get("agent") not in agents
+            or row.get("environment") not in environments
+            or row.get("varied") != self.varied
+            or row.get("value") not in values
+        )
 
     def _run(self, agent: Table, environment: Table, seed: int, value: Any) -> RunSpec:
         tables = {"agent": deepcopy(dict(agent)), "environment": deepcopy(dict(environment))}
@@ -259,6 +277,11 @@ def _set(tables: dict[str, Any], parameter: str, value: Any, source: str) -> Non
             "give it one, or vary another parameter"
         )
     table[last] = value
+
+
+def _found_from_anywhere(source: str) -> str:
+    """A study's file by its absolute path; a shipped study by its name."""
+    return str(Path(source).resolve()) if source.endswith(".toml") else source
 
 
 def _without_folder(environment: Table) -> dict[str, Any]:
