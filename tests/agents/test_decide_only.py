@@ -50,7 +50,11 @@ def test_an_agent_that_has_learned_nothing_is_saved_to_decide_only(tmp_path):
     for name, make in EVERY.items():
         if name != "TreeBootstrap":
             make().save(tmp_path / "small", history=False)
-            treebandit.load(tmp_path / "small").decide(X[0], arms=OFFERS)
+            small = treebandit.load(tmp_path / "small")
+            decision = small.decide(X[0], arms=OFFERS)
+            assert decision.arm in OFFERS
+            with pytest.raises(DecideOnlyError):
+                small.learn(decision, 1.0)
 
 
 def test_exact_bootstraps_need_their_rows(tmp_path):
