@@ -246,7 +246,12 @@ class Environment(Protocol):
 
 
 class AgentExtras(Protocol):
-    """What an agent may have besides; runs and reports ask for it by `optional`."""
+    """What an agent may have besides; runs and reports ask for it by `optional`.
+
+    >>> agent = treebandit.TEUCB(seed=0)
+    >>> agent.rebuild_seconds
+    0.0
+    """
 
     #: Wall seconds spent rebuilding models so far; timed apart from learning.
     rebuild_seconds: float
@@ -272,7 +277,12 @@ class ModelExtras(Protocol):
 
 
 class EnvironmentExtras(Protocol):
-    """What an environment may have besides."""
+    """What an environment may have besides.
+
+    >>> from treebandit.environments import Classification
+    >>> Classification("mushroom", seed=0).horizon
+    8124
+    """
 
     #: How many rounds there are in all; None where there is no end.
     horizon: int | None

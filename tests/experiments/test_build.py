@@ -29,23 +29,26 @@ def test_every_value_of_a_shipped_study_can_be_built(name):
     assert build_environment(run.environment, seed=0) is not None
 
 
-@pytest.mark.parametrize(
-    ("kind", "argument", "given"),
-    [("environment", "batch", {"batch": 5}), ("environment", "name", {}), ("agent", "name", {})],
-)
-def test_an_argument_that_a_study_keeps_for_itself_is_refused(monkeypatch, kind, argument, given):
-    parents = {"agent": toys.Means, "environment": Classification}
-    code = (
-        f"class Own(parent):\n    def __init__(self, {argument}=1):\n        super().__init__('mushroom')\n"
-    )
-    exec(code, made := {"parent": parents[kind]})
-    monkeypatch.setattr(toys, "Own", made["Own"], raising=False)
-    table = {"name": "late", "class": "toys:Own", **given}
-    build = build_agent if kind == "agent" else build_environment
+def test_an_argument_named_batch_is_refused_where_the_study_keeps_it_for_itself(monkeypatch):
+    class Own(Classification):
+        def __init__(self, batch=1):
+            super().__init__("mushroom")
+
+    monkeypatch.setattr(toys, "Own", Own, raising=False)
     with pytest.raises(
-        StudyError, match=f"{kind} 'late': 'toys:Own' has an argument '{argument}', which it cannot"
+        StudyError, match="environment 'late': 'toys:Own' has an argument 'batch', which it cannot"
     ):
-        build(table, seed=0)
+        build_environment({"name": "late", "class": "toys:Own", "batch": 5}, seed=0)
+
+
+def test_the_name_reaches_a_class_that_takes_one(monkeypatch):
+    class Own(toys.Means):
+        def __init__(self, name="none"):
+            super().__init__()
+            self.name = name
+
+    monkeypatch.setattr(toys, "Own", Own, raising=False)
+    assert build_agent({"name": "late", "class": "toys:Own"}, seed=0).name == "late"
 
 
 def test_an_argument_named_batch_that_no_study_sets_is_the_constructors_own(monkeypatch):

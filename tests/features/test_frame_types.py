@@ -257,7 +257,7 @@ def test_first_dicts_tell_the_types():
     [
         ([], ShapeError, "no rows"),
         ([{}], ShapeError, "at least one"),
-        ([{"a": 1}, 3], InputError, "3 stands among dicts"),
+        ([{"a": 1}, 3], InputError, "3 is in a list of dicts"),
         ([{"a": 1}, {"b": 1}], ShapeError, "lack 'a', and 'b' is unexpected"),
         ([{("a",): 1}], InputError, "a column is named"),
         ([{1: 1, "1": 2}], ShapeError, "each its own name"),

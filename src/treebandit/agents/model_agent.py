@@ -28,6 +28,15 @@ class ModelAgent(BaseAgent):
     """Start rule + reward model + policy; a subclass names the last two in `_parts`.
 
     During the start, and as long as the model has learned too little, choices are random.
+
+    >>> from treebandit import LinTS, ModelAgent
+    >>> from treebandit.policies import Greedy
+    >>> class GreedyLinear(LinTS):
+    ...     def _parts(self):
+    ...         model, _ = super()._parts()
+    ...         return model, Greedy()
+    >>> isinstance(GreedyLinear(seed=0).policy, Greedy)
+    True
     """
 
     #: Fields of the subclasses that begin at random.

@@ -19,7 +19,7 @@ from treebandit.cli.output import replace_unwritable
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Contextual bandits with tree ensembles: run studies, report what was found.",
+    help="Contextual bandits with tree ensembles: studies, reports, off-policy evaluation, a decision service.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

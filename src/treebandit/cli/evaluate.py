@@ -36,7 +36,7 @@ def evaluate(
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="treebandit, open-bandit, dsjson or vw-text, where the name lies."),
+        typer.Option("--format", help="treebandit, open-bandit, dsjson or vw-text, if the file's name does not tell."),
     ] = None,
     duplicates: Annotated[
         str, typer.Option(help="Decisions with the id of an earlier one: refuse, or keep the first.")

@@ -77,7 +77,7 @@ def show(store: Url = _STORE) -> None:
 def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the key.")], store: Url = _STORE
 ) -> None:
-    """Make a key useless."""
+    """Revoke a key."""
     _ring(store).remove(name)
 
 

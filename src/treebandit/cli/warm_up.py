@@ -13,7 +13,7 @@ def warm_up(
         list[str] | None, typer.Argument(metavar="AGENT", help="Such as TETS or LinUCB. [Bandit]")
     ] = None,
 ) -> None:
-    """Compile what an agent needs, so that the first decision has not to wait for it.
+    """Compile what an agent needs, so that the first decision does not have to wait for it.
 
     For images and read-only machines. Compiled code goes beside the package, or where NUMBA_CACHE_DIR says, and serves
     processors of the same kind.

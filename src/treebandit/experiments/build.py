@@ -20,8 +20,8 @@ from treebandit.errors import DescriptionError, MissingLogError, RoadsError, Stu
 from treebandit.experiments.own_code import own_digests, use_folders
 from treebandit.experiments.spec import PATH_KEYS, RunSpec, Table, shown
 
-#: Keys that belong to the study and never reach a constructor, and what they are.
-_NOT_ARGUMENTS = {"name": "what reports call it", "batch": "how many rounds rewards come late"}
+#: Keys that belong to the study. The name reaches a constructor that has such an argument, too.
+_NOT_ARGUMENTS = ("name", "batch")
 #: TOML has no word for None.
 _NONE = "unlimited"
 
@@ -145,11 +145,13 @@ def _build(table: Table, kind: str, seed: int, *, foreign: bool = False, dry: bo
     try:
         target = registry.find(description.get("class"), classes=classes, where=where)
         arguments = inspect.signature(target).parameters
-        for key in _NOT_ARGUMENTS.keys() & table.keys() & arguments.keys():
+        if "batch" in table and "batch" in arguments:
             raise StudyError(
-                f"{where}: {shown(table['class'])} has an argument {key!r}, which it cannot get: {key} in a study is "
-                f"{_NOT_ARGUMENTS[key]}; call an argument of your own class something else"
+                f"{where}: {shown(table['class'])} has an argument 'batch', which it cannot get: batch in a study is "
+                "how many rounds rewards come late; call an argument of your own class something else"
             )
+        if "name" in table and "name" in arguments:
+            description["name"] = table["name"]
         if "seed" in arguments:
             description["seed"] = seed
         if "sha256" not in arguments and any(key in description for key in PATH_KEYS):

@@ -116,7 +116,7 @@ def final_estimates(agent: Agent, environment: Environment) -> Floats | None:
 
 
 def warm_up(spec: RunSpec) -> None:
-    """Play a few rounds with a throwaway agent, so that imports and compiling are billed to no run.
+    """Play a few rounds with a throwaway agent, so that imports and compiling count in no run's time.
 
     Once per process for each agent and class of environment, and anew for other code of the study's own.
     """

@@ -214,7 +214,7 @@ class FrameEncoder:
     def _encode_dicts(self, rows: Sequence[Any]) -> tuple[Floats, FrameEncoder]:
         for row in rows:
             if not isinstance(row, Mapping):
-                raise InputError(f"{shown(row)} stands among dicts; give one dict per row")
+                raise InputError(f"{shown(row)} is in a list of dicts; give one dict per row")
         if not rows:
             raise ShapeError("no rows; give at least one")
         flats = [flattened(row) for row in rows]

@@ -14,7 +14,14 @@ Commit = Callable[[], None]
 
 
 class RewardModel(Protocol):
-    """Learns rewards of rows and estimates those of others."""
+    """Learns rewards of rows and estimates those of others.
+
+    >>> from treebandit import LinUCB
+    >>> agent = LinUCB(seed=0)
+    >>> agent.learn([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], arms=["a", "a", "a"])
+    >>> agent.model.fitted
+    True
+    """
 
     @property
     def fitted(self) -> bool:

@@ -30,6 +30,11 @@ class ScoreDraws:
 
     scores: (size, n), equally likely; one row where there is no chance in them.
     uniform: the probability that scores are drawn from U(0, 1) instead, each candidate for itself.
+
+    >>> import numpy as np
+    >>> from treebandit.policies import ScoreDraws
+    >>> ScoreDraws(np.array([[0.1, 0.4], [0.3, 0.2]])).mean
+    array([0.2, 0.3])
     """
 
     scores: Floats

@@ -12,7 +12,11 @@ from treebandit.models.model import RewardModel
 
 
 class Policy(Protocol):
-    """Turns what a model knows of the candidates into scores; the oracle chooses the rows of greatest total score."""
+    """Turns what a model knows of the candidates into scores; the oracle chooses the rows of greatest total score.
+
+    >>> treebandit.LinUCB(exploration=0.3).policy
+    UCB(exploration=0.3, growing=False, divided=False)
+    """
 
     def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: Random) -> Floats:
         """One score per candidate, (n,), for the decision of round t."""
@@ -23,7 +27,12 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """The estimated mean reward. Its scores, and those of policies made from it, hold no chance."""
+    """The estimated mean reward. Its scores, and those of policies made from it, hold no chance.
+
+    >>> from treebandit.policies import Greedy
+    >>> Greedy()
+    Greedy()
+    """
 
     def scores(self, model: RewardModel, rows: Candidates, *, t: int, random: Random) -> Floats:
         """The mean of each candidate, (n,)."""

@@ -18,6 +18,9 @@ class Thompson:
     exploration: ν.
     joint: candidates share what the model is unsure of in common (leaves, coefficients); otherwise each is drawn
         from N(μ, ν² σ²) on its own, as Algorithm 1 prints it.
+
+    >>> treebandit.TETS(sampling="leaves").policy
+    Thompson(exploration=1.0, joint=True)
     """
 
     exploration: float

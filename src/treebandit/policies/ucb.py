@@ -21,6 +21,9 @@ class UCB(Greedy):
     growing: growth is ln(t - 1) (TEUCB); otherwise 1 (LinUCB, NeuralUCB).
     divided: division is the count of rows c, as Algorithm 1 prints it although σ² holds a division by c already;
         otherwise 1.
+
+    >>> treebandit.TEUCB().policy
+    UCB(exploration=1.0, growing=True, divided=True)
     """
 
     exploration: float

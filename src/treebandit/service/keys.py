@@ -91,7 +91,7 @@ class KeyRing:
         return made
 
     def remove(self, name: str) -> None:
-        """Make a key useless, on every replica within a second."""
+        """Revoke a key, on every replica within a second."""
         if all(key.name != name for key in self._keys.values()):
             raise ParameterError(f"there is no key {name!r}; `treebandit keys list` shows those there are")
 
