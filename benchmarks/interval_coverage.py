@@ -53,8 +53,8 @@ def draw(n, floor, seed):
 
 def is_answered(weight, logged):
     """Whether `evaluate` would give a number: logged is the probability of the target's own arm."""
-    promised = len(weight) ** 2 / (1 / logged).sum()
-    return WeightDiagnostics.of(weight, promised=promised).refusal() is None
+    expected_effective = len(weight) ** 2 / (1 / logged).sum()
+    return WeightDiagnostics.of(weight, expected_effective=expected_effective).refusal() is None
 
 
 def truth():

@@ -99,7 +99,7 @@ def test_probabilities_that_are_wrong_by_more_than_a_tenth_give_no_numbers(told,
     assert answered or "its probabilities are not true" in found.refusal
 
 
-def test_what_a_policy_cannot_decide_counts_neither_as_support_nor_as_promised(log):
+def test_what_a_policy_cannot_decide_counts_neither_as_support_nor_in_the_sample_size_to_expect(log):
     arms = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit(["coffee", "tea", "water"]))
     half = log.frame.with_columns(arms=arms.otherwise(pl.lit(["coffee", "tea", "juice"])))
     kept = half.filter(pl.col("arms").list.contains("water"))
@@ -107,7 +107,7 @@ def test_what_a_policy_cannot_decide_counts_neither_as_support_nor_as_promised(l
         evaluate(DecisionLog.from_frame(each), ["arm:water"], estimators=("ips",)) for each in (half, kept)
     )
     whole, part = (each["arm:water"].diagnostics for each in both)
-    assert (whole.promised, whole.support) == (pytest.approx(part.promised), part.support)
+    assert (whole.expected_effective, whole.support) == (pytest.approx(part.expected_effective), part.support)
 
 
 def test_decisions_without_all_probabilities_are_taken_to_be_like_the_others(log):
@@ -116,7 +116,9 @@ def test_decisions_without_all_probabilities_are_taken_to_be_like_the_others(log
         DecisionLog.from_frame(log.frame.with_columns(probabilities=known)), ["uniform"], estimators=("ips",)
     )
     whole = evaluate(log, ["uniform"], estimators=("ips",))["uniform"].diagnostics
-    assert found["uniform"].diagnostics.promised == pytest.approx(whole.promised, rel=0.05)
+    assert found["uniform"].diagnostics.expected_effective == pytest.approx(
+        whole.expected_effective, rel=0.05
+    )
 
 
 def test_wrong_probabilities_are_seen_in_calibration_and_mean_weight(log):
@@ -157,20 +159,20 @@ def test_decisions_of_great_weight_that_are_still_to_come_are_missed():
     lucky = shop_log(130, seed=0).frame.filter(pl.col("chosen").list.first() != 2)
     half = {"half water": lambda context, *_: [0.5, 0, 0.5] if context["hour"] < 12 else [0, 0.5, 0.5]}
     found = evaluate(DecisionLog.from_frame(lucky), half, estimators=("ips",))["half water"]
-    assert found.diagnostics.effective > 30 > found.diagnostics.promised
+    assert found.diagnostics.effective > 30 > found.diagnostics.expected_effective
     assert "decisions of great weight are still to come" in found.refusal
     # Where only the chosen arm's probability was logged, the mean weight alone can tell.
     blind = DecisionLog.from_frame(lucky.with_columns(probabilities=None))
     unknown = evaluate(blind, half, estimators=("ips",))["half water"].diagnostics
-    assert unknown.promised is None
+    assert unknown.expected_effective is None
     assert any("mean weight" in text for text in unknown.warnings())
     mostly = {"mostly water": lambda context, *_: [0.3, 0, 0.7] if context["hour"] < 12 else [0, 0.3, 0.7]}
     assert "the mean weight is 0.3" in evaluate(blind, mostly, estimators=("ips",))["mostly water"].refusal
 
 
-def test_the_promised_sample_size_is_the_one_found_in_the_long_run(log):
+def test_the_sample_size_to_expect_is_the_one_found_in_the_long_run(log):
     found = evaluate(log, {"uniform": "uniform", "by age": by_age}, estimators=("ips",))
     for policy in found.policies:
-        assert policy.diagnostics.promised == pytest.approx(policy.diagnostics.effective, rel=0.1)
+        assert policy.diagnostics.expected_effective == pytest.approx(policy.diagnostics.effective, rel=0.1)
     modelled = evaluate(log, ["uniform"], estimators=("dr",), reward_model=QUICK)["uniform"].diagnostics
-    assert modelled.promised == pytest.approx(found["uniform"].diagnostics.promised)
+    assert modelled.expected_effective == pytest.approx(found["uniform"].diagnostics.expected_effective)

@@ -210,7 +210,9 @@ def test_an_arm_in_sets_is_judged_on_the_decisions_that_offer_it():
     for name, mean in (("arm:d", 0.4), ("arm:a", 0.1)):
         assert found[name]["ips"].interval.holds(mean)
         assert found[name].diagnostics.mean_weight == pytest.approx(1, abs=0.05)
-        assert found[name].diagnostics.promised == pytest.approx(found[name].diagnostics.effective, rel=0.1)
+        assert found[name].diagnostics.expected_effective == pytest.approx(
+            found[name].diagnostics.effective, rel=0.1
+        )
 
 
 @pytest.mark.parametrize("interval", ["normal", "bootstrap", "time-uniform"])

@@ -53,7 +53,7 @@ def test_rows_of_one_decision_are_no_further_decisions():
     assert enough["uniform"].refusal is None
     for name in ("uniform", "arm:a0"):
         found = enough[name].diagnostics
-        assert found.promised == pytest.approx(found.effective, rel=0.35)
+        assert found.expected_effective == pytest.approx(found.effective, rel=0.35)
 
 
 @pytest.mark.parametrize("interval", ["normal", "bootstrap"])

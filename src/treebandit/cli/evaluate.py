@@ -36,7 +36,9 @@ def evaluate(
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="treebandit, open-bandit, dsjson or vw-text, if the file's name does not tell."),
+        typer.Option(
+            "--format", help="treebandit, open-bandit, dsjson or vw-text, if the file's name does not tell."
+        ),
     ] = None,
     duplicates: Annotated[
         str, typer.Option(help="Decisions with the id of an earlier one: refuse, or keep the first.")

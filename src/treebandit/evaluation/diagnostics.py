@@ -30,7 +30,7 @@ _EDGES = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 
 _PARTS = 10
 #: The policy has changed where a part differs by so much, and by what chance brings in at most so many stationary logs.
 _LEAST_DRIFT, _FALSE_DRIFT = 0.1, 0.01
-#: Calibration looks at no more decisions than about twice this number, spread over the log.
+#: Calibration looks at no more decisions than about twice this number, error over the log.
 _MOST_CALIBRATED = 100_000
 
 
@@ -71,8 +71,8 @@ class WeightDiagnostics:
     matched: share with a weight above 0.
     support: share of the decisions in which every arm that the target could play could also have been logged; None
         where the log does not tell the probabilities of arms that were not chosen.
-    promised: the effective sample size that the logged probabilities of all arms lead to expect; None where they are
-        not known. The one found is too large while decisions of great weight are still to come.
+    expected_effective: the effective sample size that the logged probabilities of all arms lead to expect; None where
+        they are not known. The one found is too large while decisions of great weight are still to come.
     left_out: decisions that the policy cannot make.
     covered: share of the policy's own probability that lies on arms with a logged probability above 0; None where
         these are not known. What the policy would earn with the rest is not in the log.
@@ -93,7 +93,7 @@ class WeightDiagnostics:
     matched: float
     support: float | None
     left_out: int = 0
-    promised: float | None = None
+    expected_effective: float | None = None
     covered: float | None = None
     differing: float | None = None
 
@@ -105,19 +105,27 @@ class WeightDiagnostics:
         *,
         support: float | None = None,
         left_out: int = 0,
-        promised: float | None = None,
+        expected_effective: float | None = None,
         covered: float | None = None,
     ) -> WeightDiagnostics:
         """The diagnostics of (n,) weights, and of the rewards that they belong to."""
         n = len(weight)
         if n == 0:
-            return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out, promised, covered)
+            return cls(0, 0.0, 0.0, 0.0, np.nan, 0.0, support, left_out, expected_effective, covered)
         scale = float(weight.max()) or 1.0
         error = float((weight / scale).std(ddof=1) / np.sqrt(n) * scale) if n > 1 else np.nan
         sizes = effective_sample_size(weight), float(weight.max()), float(weight.mean())
         differing = None if reward is None else _differing(weight, reward)
         return cls(
-            n, *sizes, error, float((weight > 0).mean()), support, left_out, promised, covered, differing
+            n,
+            *sizes,
+            error,
+            float((weight > 0).mean()),
+            support,
+            left_out,
+            expected_effective,
+            covered,
+            differing,
         )
 
     @property
@@ -160,12 +168,12 @@ class WeightDiagnostics:
 
     def _unseen(self, least: float, *, guessed: bool) -> str | None:
         """Why the decisions found, though enough of them, are not those that count; None where they are."""
-        if self.promised is not None and self.promised < least:
+        if (expected := self.expected_effective) is not None and expected < least:
             return (
                 f"not enough evidence: what this policy plays was logged so rarely that {self.decisions:,} decisions "
-                f"are worth about {self.promised:.3g} of its own by the logged probabilities ({least:g} are needed); "
+                f"are worth about {expected:.3g} of its own by the logged probabilities ({least:g} are needed); "
                 "the decisions of great weight are still to come. Needed: about "
-                f"{_rounded(self.decisions * least / max(self.promised, 1e-9))} decisions logged like these, or larger "
+                f"{_rounded(self.decisions * least / max(expected, 1e-9))} decisions logged like these, or larger "
                 "probabilities of what this policy plays"
             )
         low, high = MEAN_WEIGHT_LIMITS
@@ -293,11 +301,11 @@ class LogDiagnostics:
         rows = []
         for place in np.flatnonzero(self.count):
             n = self.count[place]
-            spread = np.sqrt(self.variance[place]) / n
+            error = np.sqrt(self.variance[place]) / n
             logged, seen = self.logged[place] / n, self.seen[place] / n
-            z = (seen - logged) / spread if spread > 0 else 0.0 if abs(seen - logged) < 1e-9 else np.inf
+            z = (seen - logged) / error if error > 0 else 0.0 if abs(seen - logged) < 1e-9 else np.inf
             rows.append(
-                {"candidates": float(n), "logged": float(logged), "chosen": float(seen), "errors": float(z)}
+                {"candidates": float(n), "logged": float(logged), "chosen": float(seen), "z": float(z)}
             )
         return rows
 
@@ -335,7 +343,7 @@ class LogDiagnostics:
         """What was looked at in the log itself, in words."""
         found = []
         if self.calibration:
-            worst = max((row["errors"] for row in self.calibration), key=abs)
+            worst = max((row["z"] for row in self.calibration), key=abs)
             found.append(
                 f"logged probabilities and choices differ by {abs(worst):.1f} standard errors at most"
             )
@@ -350,12 +358,12 @@ class LogDiagnostics:
     def warnings(self) -> list[str]:
         """What is doubtful in the log itself."""
         found = []
-        bad = [row for row in self.calibration if abs(row["errors"]) > 4.5 and row["candidates"] >= 30]
+        bad = [row for row in self.calibration if abs(row["z"]) > 4.5 and row["candidates"] >= 30]
         if bad:
-            worst = max(bad, key=lambda row: abs(row["errors"]))
+            worst = max(bad, key=lambda row: abs(row["z"]))
             found.append(
                 f"logged probabilities are not calibrated: candidates said to be chosen with probability "
-                f"{worst['logged']:.3f} were chosen in {worst['chosen']:.3f} of the cases ({worst['errors']:+.1f} "
+                f"{worst['logged']:.3f} were chosen in {worst['chosen']:.3f} of the cases ({worst['z']:+.1f} "
                 "standard errors); estimates from them are biased"
             )
         if self.drift is not None and self._has_drifted():

@@ -348,14 +348,14 @@ class _Collected:
         )
         support = self.supported / self.support_known if self.support_known and len(sample) else None
         # Of the decisions whose probabilities are all known; the others are taken to be like them.
-        promised = self.support_known / self.squares * len(sample) if self.squares > 0 else None
+        expected_effective = self.support_known / self.squares * len(sample) if self.squares > 0 else None
         covered = 1 - self.missed / self.played if self.played > 0 else None
         diagnostics = WeightDiagnostics.of(
             sample.weight,
             sample.reward,
             support=support,
             left_out=self.left_out,
-            promised=promised,
+            expected_effective=expected_effective,
             covered=covered,
         )
         refusal = diagnostics.refusal(settings.least_effective, guessed=guessed)

@@ -246,7 +246,7 @@ def _arms(evaluation: Evaluation) -> Figure | None:
 
 
 def _calibration(evaluation: Evaluation) -> Figure | None:
-    rows = [row for row in evaluation.log.calibration if np.isfinite(row["errors"])]
+    rows = [row for row in evaluation.log.calibration if np.isfinite(row["z"])]
     if not rows:
         return None
     x, y = alt.X("at:Q", title="logged probability"), alt.Y("at:Q", title="share that was chosen")
