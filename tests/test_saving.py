@@ -258,6 +258,27 @@ def test_small_files_do_not_take_much_memory(tmp_path, make):
     assert int(done.stdout.split()[-1]) < (1 << 26) / 1024
 
 
+def test_files_that_are_open_are_written_and_read(tmp_path):
+    agent = LinUCB(seed=0)
+    agent.learn(np.ones((3, 2)), [1.0, 0.0, 1.0], arms=["a", "b", "a"])
+    agent.save(tmp_path / "agent")
+    memory = io.BytesIO()
+    agent.save(memory)
+    assert memory.getvalue() == (tmp_path / "agent").read_bytes()
+    assert LinUCB.load(memory).clock == agent.clock
+    with open(tmp_path / "agent", "rb") as file:
+        assert treebandit.load(file).clock == agent.clock
+        assert not file.closed
+    with pytest.raises(SavedFileError, match="the file is damaged"):
+        treebandit.load(io.BytesIO(b"nonsense"))
+    with pytest.raises(SavedFileError, match="the file holds a LinUCB, not a Uniform"):
+        Uniform.load(memory)
+    with pytest.raises(SavedFileError, match="no path of a file"):
+        treebandit.load(io.StringIO("text"))
+    with pytest.raises(SavedFileError, match="no path of a file"):
+        agent.save(io.StringIO())
+
+
 def test_equal_agents_give_equal_files(tmp_path):
     for name in ("a", "b"):
         Uniform(seed=3).save(tmp_path / name)

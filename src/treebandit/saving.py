@@ -14,9 +14,9 @@ import reprlib
 import stat
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ VERSION = 5
 #: Bytes that a file may take in memory, unless the caller allows more.
 MAX_BYTES = 1 << 30
 
+#: Where an agent is saved: a path, or a file that is open for bytes, such as an `io.BytesIO`.
+File = str | os.PathLike[str] | io.RawIOBase | io.BufferedIOBase
+
+_OPEN = (io.RawIOBase, io.BufferedIOBase)
 _DOCUMENT = "agent.json"
 _ARRAY = "$array"
 _KINDS: tuple[registry.Kind, ...] = ("agent", "tree learner")
@@ -69,16 +73,14 @@ def capture(thing: Saved, *, history: bool = True) -> Captured:
         return Captured(type(thing).__name__, document, arrays, registry.classes_in(thing))
 
 
-def write(captured: Captured, path: str | os.PathLike[str]) -> None:
-    """Write to one file, which appears whole or not at all; what could not be loaded is not written."""
+def write(captured: Captured, path: File) -> None:
+    """Write to one file; a path appears whole or not at all. What could not be loaded is not written."""
     with _refusing(captured.name):
         text = json.dumps(captured.document)
         _verify(captured, json.loads(text))
     # Members opened by their name have no date, so that equal agents give equal files.
-    with (
-        replacing(path) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-    ):
+    target: AbstractContextManager[Any] = nullcontext(path) if isinstance(path, _OPEN) else replacing(path)
+    with target as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         with archive.open(_DOCUMENT, "w", force_zip64=True) as member:
             member.write(text.encode())
         for number, array in enumerate(captured.arrays):
@@ -86,10 +88,11 @@ def write(captured: Captured, path: str | os.PathLike[str]) -> None:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def load(path: str | os.PathLike[str], *, classes: Iterable[type] = (), max_bytes: int = MAX_BYTES) -> Any:
+def load(path: File, *, classes: Iterable[type] = (), max_bytes: int = MAX_BYTES) -> Any:
     """The agent that a file holds, whichever it is; it goes on exactly as the saved one would have.
 
-    classes: classes of your own that the file may name. max_bytes: what the file may take in memory.
+    path: of the file, or a file that is open for bytes and can be sought in. classes: classes of your own that it may
+    name. max_bytes: what it may take in memory.
     """
     own = check_classes(classes)
     description, state = read(path, max_bytes=max_bytes)
@@ -101,7 +104,7 @@ def load(path: str | os.PathLike[str], *, classes: Iterable[type] = (), max_byte
     except MissingExtraError:
         raise
     except Exception as error:
-        raise SavedFileError(f"{path} does not hold a whole agent: {_words(error)}") from error
+        raise SavedFileError(f"{shown(path)} does not hold a whole agent: {_words(error)}") from error
     return thing
 
 
@@ -119,13 +122,18 @@ def check_classes(classes: Any) -> list[type]:
     return own
 
 
-def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> tuple[Any, Any]:
+def shown(path: File) -> str:
+    """A file in the words of a message."""
+    return "the file" if isinstance(path, _OPEN) else str(path)
+
+
+def read(path: File, *, max_bytes: int = MAX_BYTES) -> tuple[Any, Any]:
     """Description and state in a file, in no more than `max_bytes` bytes of memory."""
     check_number("max_bytes", max_bytes, least=1, whole=True)
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, (str, os.PathLike, *_OPEN)):
         raise SavedFileError(f"{reprlib.repr(path)} is no path of a file; give text or a pathlib.Path")
     try:
-        with _Source(path, max_bytes) as source, zipfile.ZipFile(source) as archive:
+        with _opened(path) as file, zipfile.ZipFile(_Source(file, max_bytes)) as archive:
             members = _members(archive, max_bytes)
             document = json.loads(_content(archive, members[_DOCUMENT]))
             _check_format(document)
@@ -137,10 +145,11 @@ def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> tuple[A
     except FileNotFoundError:
         raise
     except SavedFileError as error:
-        raise SavedFileError(f"{path} cannot be loaded: {error}") from error
+        raise SavedFileError(f"{shown(path)} cannot be loaded: {error}") from error
     except Exception as error:
         raise SavedFileError(
-            f"{path} is damaged or was not written by treebandit ({_words(error)}); give a file that agent.save wrote"
+            f"{shown(path)} is damaged or was not written by treebandit ({_words(error)}); give a file that agent.save "
+            "wrote"
         ) from error
 
 
@@ -176,20 +185,27 @@ def _check_format(document: Any) -> None:
         )
 
 
-class _Source(io.FileIO):
-    """A regular file, of which no more is read at once than may be kept."""
+def _opened(path: File) -> AbstractContextManager[Any]:
+    """A regular file to read from; one that is open already stays open."""
+    if isinstance(path, _OPEN):
+        return nullcontext(path)
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise SavedFileError("it is no regular file")
+    return io.FileIO(os.fspath(path))
 
-    def __init__(self, path: str | os.PathLike[str], max_bytes: int) -> None:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise SavedFileError("it is no regular file")
-        super().__init__(os.fspath(path))
-        self._most = max(max_bytes // _EXPANSION, _CHUNK)
 
-    def read(self, size: int | None = -1, /) -> bytes:
+class _Source:
+    """A file, of which no more is read at once than may be kept."""
+
+    def __init__(self, file: BinaryIO, max_bytes: int) -> None:
+        self._file, self._most = file, max(max_bytes // _EXPANSION, _CHUNK)
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1, /) -> bytes:
         # zipfile reads the list of members in one piece, as long as the file says it is.
-        if size is not None and size > self._most:
+        if size > self._most:
             raise SavedFileError("its list of members is too long")
-        return super().read(-1 if size is None else size) or b""
+        return self._file.read(size) or b""
 
 
 def _members(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:

@@ -1,3 +1,5 @@
+import tempfile
+
 import numpy as np
 import pytest
 from service.shop import Shop
@@ -44,3 +46,12 @@ def test_an_uploaded_model_must_decide_the_newest_decision(sqlite):
         models.upload(sqlite, shop.row.id, texts)
     numbers = models.saved_bytes(taught(ROWS, arms=list("xyx")))
     assert models.upload(sqlite, shop.row.id, numbers).place == shop.now.place
+
+
+def test_models_are_saved_and_loaded_without_scratch_files(monkeypatch, tmp_path):
+    """A process that is killed meanwhile would leave them behind, with personal data."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    agent = taught(ROWS, arms=list("aba"))
+    for history in (True, False):
+        again = models.loaded(models.saved_bytes(agent, history=history))
+        assert again.estimate(ROWS[:1], ["a"]).mean == agent.estimate(ROWS[:1], ["a"]).mean

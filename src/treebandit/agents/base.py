@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -208,9 +207,10 @@ class BaseAgent(Locked):
             candidates, _ = self._inputs.enter(contexts, arms)
             return self._estimate(candidates)
 
-    def save(self, path: str | os.PathLike[str], *, history: bool = True) -> None:
+    def save(self, path: saving.File, *, history: bool = True) -> None:
         """Write the agent to one file: a zip of arrays and JSON.
 
+        path: of the file, or a file that is open for bytes.
         history: False leaves out the rows that were learned and all else that only learning needs. What is loaded from
             such a file decides and estimates as the agent does, and refuses to learn.
         """
@@ -223,7 +223,7 @@ class BaseAgent(Locked):
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, classes: Iterable[type] = (), max_bytes: int = saving.MAX_BYTES
+        cls, path: saving.File, *, classes: Iterable[type] = (), max_bytes: int = saving.MAX_BYTES
     ) -> Self:
         """The agent that `save` wrote; it goes on exactly as the saved one would have.
 
@@ -232,7 +232,8 @@ class BaseAgent(Locked):
         agent = saving.load(path, classes=[*saving.check_classes(classes), cls], max_bytes=max_bytes)
         if not isinstance(agent, cls):
             raise SavedFileError(
-                f"{path} holds a {type(agent).__name__}, not a {cls.__name__}; use {type(agent).__name__}.load"
+                f"{saving.shown(path)} holds a {type(agent).__name__}, not a {cls.__name__}; use "
+                f"{type(agent).__name__}.load"
             )
         return agent
 

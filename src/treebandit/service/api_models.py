@@ -79,7 +79,7 @@ async def upload(request: Request) -> Response:
     try:
         stored = await asyncio.to_thread(models.upload, runtime(request).store, row.id, data)
     except SavedFileError as error:
-        raise Refused(400, "InvalidModel", _without_path(str(error))) from error
+        raise Refused(400, "InvalidModel", str(error)) from error
     runtime(request).wake()
     return json_answer(PlaceAnswer(stored.place), 202)
 
@@ -125,8 +125,3 @@ def _versions(store: Store, row: BanditRow) -> VersionsAnswer:
         told = msgspec.structs.asdict(what)
         found.append(VersionAnswer(**told, time=iso(time), kept=what.version in kept))
     return VersionsAnswer(row.version, sorted(found, key=lambda each: -each.version))
-
-
-def _without_path(message: str) -> str:
-    """The name of the scratch file means nothing to the caller."""
-    return "the model " + message.partition(" ")[2] if message.startswith("/") else message

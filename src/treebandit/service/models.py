@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import io
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -76,19 +75,15 @@ class Model(NamedTuple):
 
 
 def saved_bytes(agent: Any, *, history: bool = True) -> bytes:
-    """What `agent.save` writes."""
-    with tempfile.TemporaryDirectory(prefix="treebandit-") as folder:
-        path = Path(folder) / "agent"
-        agent.save(path) if history else agent.save(path, history=False)
-        return path.read_bytes()
+    """What `agent.save` writes; in memory, as models may hold personal data."""
+    file = io.BytesIO()
+    agent.save(file, history=history)
+    return file.getvalue()
 
 
 def loaded(data: bytes) -> Any:
     """The agent in such bytes."""
-    with tempfile.TemporaryDirectory(prefix="treebandit-") as folder:
-        path = Path(folder) / "agent"
-        path.write_bytes(data)
-        return saving.load(path)
+    return saving.load(io.BytesIO(data))
 
 
 def publish(store: Store, connection: Connection, bandit: int, data: bytes, what: Published) -> int:
