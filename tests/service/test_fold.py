@@ -1,8 +1,11 @@
+import logging
+
 import msgspec
 import pytest
 from service.replay import state
 from service.shop import Shop, play
 
+from treebandit.errors import SavedFileError
 from treebandit.service import erasure, models
 from treebandit.service import fold as fold_module
 from treebandit.service.config import changed
@@ -222,6 +225,70 @@ def test_a_roll_back_keeps_the_versions_before_it(sqlite):
         pass
     assert shop.now.version == 2
     assert models.model(sqlite, shop.row.id, "snapshot", 1) is not None
+    session.close()
+
+
+def test_a_roll_back_whose_kept_state_cannot_be_loaded_is_made_from_the_log(sqlite, tmp_path, monkeypatch):
+    shop, learner, session = learned(sqlite)
+    before = state(learner.fold.agent, tmp_path)
+    play(shop, 5, 100)
+    models.roll_back(sqlite, shop.row.id, shop.now.version)
+    with monkeypatch.context() as patch:
+        patch.setattr(Fold, "_keep_state", lambda fold, place: fold._passed.update({place: UNREADABLE}))
+        again = shop.fold(from_checkpoint=False)
+    assert state(again.agent, tmp_path) == before
+    session.close()
+
+
+UNREADABLE = fold_module._State(b"unreadable", 0, 0, True)
+
+
+def test_a_roll_back_that_cannot_be_applied_is_skipped_and_named(sqlite, caplog):
+    shop = Shop(sqlite)
+    session = sqlite.database.learner_session()
+    play(shop, 10)
+    models.upload(sqlite, shop.row.id, models.saved_bytes(shop.fold().agent))
+    learner = BanditLearner(sqlite, session, shop.now)
+    learner.publish()
+    play(shop, 10, 10)
+    while learner.step():
+        pass
+    # The version rests on an upload that this treebandit cannot read, and no checkpoint is that old.
+    sqlite.write(
+        lambda connection: connection.rows(
+            "UPDATE models SET data = ? WHERE kind = 'upload'", (b"unreadable",)
+        )
+    )
+    models.roll_back(sqlite, shop.row.id, 1)
+    with caplog.at_level(logging.WARNING, "treebandit.learner"):
+        while learner.step():
+            pass
+    assert f"the roll-back to version 1, entry {shop.now.place - 1}" in caplog.text
+    rows = learner.fold.rows
+    play(shop, 10, 20)
+    while learner.step():
+        pass
+    assert learner.fold.rows > rows
+    session.close()
+
+
+def test_a_snapshot_that_cannot_be_loaded_is_not_published(sqlite, monkeypatch):
+    shop, learner, session = learned(sqlite)
+    with monkeypatch.context() as patch:
+        patch.setattr(models, "saved_bytes", lambda *_, **__: b"unreadable")
+        with pytest.raises(SavedFileError):
+            learner.publish()
+    assert shop.now.version == 1
+    session.close()
+
+
+def test_a_learner_that_cannot_read_the_newest_snapshot_publishes_another(sqlite):
+    shop, learner, session = learned(sqlite)
+    assert BanditLearner(sqlite, session, shop.now).published == learner.published > 0
+    what = models.Published(version=0, learned=learner.fold.place, t=learner.fold.t)
+    models.publish(sqlite, session.connection, shop.row.id, b"unreadable", what)
+    BanditLearner(sqlite, session, shop.now).step()
+    assert models.newest_readable(sqlite, shop.row.id)[0].version == shop.now.version == 3
     session.close()
 
 

@@ -96,6 +96,22 @@ def test_empty_objects_and_lists_are_features(served):
             assert "2000 features" in served.decide(name="empty", status=400, **more)["error"]["message"]
 
 
+def test_texts_and_names_of_features_are_limited(served):
+    served.make("texts")
+    long = "x" * 10_001
+    for more in (
+        {"context": {"page": long}},
+        {"context": {long: 1}},
+        {"context": {"a": {"b": ["c", long]}}},
+        {"arms": [{"name": "a", "features": {"page": long}}]},
+        {"slots": [{"id": "top", "features": {"page": long}}]},
+    ):
+        said = served.decide(name="texts", status=400, **more)["error"]["message"]
+        assert "10,001 characters" in said
+        assert "at most 10,000" in said
+    served.decide(name="texts", context={"page": long[1:]})
+
+
 def test_arms_slots_and_features_are_limited_together(served):
     served.make("product")
     asked = {

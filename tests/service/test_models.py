@@ -55,3 +55,38 @@ def test_models_are_saved_and_loaded_without_scratch_files(monkeypatch, tmp_path
     for history in (True, False):
         again = models.loaded(models.saved_bytes(agent, history=history))
         assert again.estimate(ROWS[:1], ["a"]).mean == agent.estimate(ROWS[:1], ["a"]).mean
+
+
+def test_models_of_the_store_are_loaded_however_large_and_uploads_are_not(sqlite):
+    """A file of a stranger may take 1 GiB of memory, and each byte of its texts counts 64 times."""
+    rows = [{"page": f"{number} " + "word " * 250_000} for number in range(14)]
+    agent = treebandit.LinUCB(seed=0, new_columns=True)
+    agent.learn(rows, [1.0] * 14, arms=list("ab") * 7)
+    data = models.saved_bytes(agent, history=False)
+    assert models.loaded(data).clock == agent.clock
+    with pytest.raises(SavedFileError, match="bytes of memory"):
+        models.upload(sqlite, Shop(sqlite).row.id, models.saved_bytes(agent))
+
+
+def publish(store, bandit, data):
+    with store.session() as connection:
+        return models.publish(store, connection, bandit, data, models.Published(0, 1, 0))
+
+
+def test_the_newest_model_that_can_be_read(sqlite):
+    bandit = Shop(sqlite).row.id
+    assert models.newest_readable(sqlite, bandit) is None
+    publish(sqlite, bandit, b"of an older version")
+    with pytest.raises(SavedFileError):
+        models.newest_readable(sqlite, bandit)
+    good = models.saved_bytes(taught(ROWS, arms=list("aba")), history=False)
+    publish(sqlite, bandit, good)
+    found, agent, unreadable = models.newest_readable(sqlite, bandit)
+    assert (found.version, agent.clock, unreadable) == (2, 3, None)
+    publish(sqlite, bandit, b"of a newer version")
+    publish(sqlite, bandit, b"the newest")
+    found, _, unreadable = models.newest_readable(sqlite, bandit)
+    assert (found.version, type(unreadable)) == (2, SavedFileError)
+    with pytest.raises(SavedFileError):
+        models.newest_readable(sqlite, bandit, above=2)
+    assert models.newest_readable(sqlite, bandit, above=4) is None

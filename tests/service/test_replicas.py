@@ -16,7 +16,7 @@ from service.served import Served
 
 from treebandit.errors import StoreError
 from treebandit.service import models
-from treebandit.service.config import BanditConfig, changed, checked
+from treebandit.service.config import BanditConfig, build_agent, changed, checked
 from treebandit.service.entries import decision_body
 from treebandit.service.keys import KeyRing
 from treebandit.service.models import Published
@@ -87,6 +87,32 @@ def test_a_replica_that_cannot_read_the_newest_model_stays_ready_and_says_so(tmp
         assert (logged.mode, logged.aggregation) == ("log-only", "sum")
 
 
+def test_a_replica_that_starts_takes_the_newest_model_that_it_can_read_and_is_ready(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    store = Store.open(url)
+    readable = build_agent(BanditConfig())
+    readable.learn([{"x": 1.0}] * 3, [1.0, 0.0, 1.0], arms=["a", "b", "c"])
+    kept = {"newest": [b"unreadable"], "older": [models.saved_bytes(readable, history=False), b"unreadable"]}
+    for name, data in kept.items():
+        row = store.put_bandit(name, lambda _: checked(BanditConfig()))[0]
+        with store.session() as connection:
+            for each in data:
+                models.publish(store, connection, row.id, each, Published(0, 1, 0))
+    store.close()
+    with Served(url, learner="none") as served:
+        served.until(lambda: served.http.get("/health/ready").status_code == 200, 240)
+        warnings = served.call("GET", "/health/ready")["warnings"]
+        assert "learned nothing" in warnings["model of newest"]
+        assert "learned nothing" not in warnings["model of older"]
+        assert served.decide(name="newest")["version"] == 0
+        assert served.decide(name="older")["version"] == 1
+        row = served.store.bandit("older")
+        with served.store.session() as connection:
+            models.publish(served.store, connection, row.id, kept["older"][0], Published(0, 1, 0))
+        served.until(lambda: served.decide(name="older")["version"] == 3)
+        assert list(served.call("GET", "/health/ready")["warnings"]) == ["model of newest"]
+
+
 def test_a_bandit_that_cannot_be_loaded_stops_neither_keys_nor_other_bandits(tmp_path, monkeypatch):
     with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
         ring = KeyRing(served.store)
@@ -104,7 +130,7 @@ def test_a_bandit_that_cannot_be_loaded_stops_neither_keys_nor_other_bandits(tmp
             )
         )
 
-        def fail(data):
+        def fail(data, **_):
             raise OSError("no space left")
 
         monkeypatch.setattr(models, "loaded", fail)

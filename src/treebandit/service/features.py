@@ -46,7 +46,7 @@ def check_size(asked: DecisionRequest, limits: Limits) -> int:
 
 
 def _checked_count(features: Features, limits: Limits) -> int:
-    count = _count(features, limits.features) if features else 0
+    count = _count(features, limits) if features else 0
     if count > limits.features:
         raise InputError(
             f"a row has more than {limits.features} features, with the objects and lists around them; send fewer"
@@ -54,14 +54,29 @@ def _checked_count(features: Features, limits: Limits) -> int:
     return count
 
 
-def _count(value: Any, most: int) -> int:
+def _count(value: Any, limits: Limits) -> int:
     """How many values there are in one another, as far as it matters; an empty object or list costs as a number does.
 
-    JSON has no other containers.
+    JSON has no other containers. Texts and names of features are refused where they are too long: a model keeps them.
     """
     total = 0
+    if type(value) is dict:
+        for name in value:
+            _check_text(name, limits)
     for part in value.values() if type(value) is dict else value:
-        total += 1 + (_count(part, most) if type(part) in (dict, list) else 0)
-        if total > most:
+        total += 1
+        if type(part) is str:
+            _check_text(part, limits)
+        elif type(part) in (dict, list):
+            total += _count(part, limits)
+        if total > limits.features:
             break
     return total
+
+
+def _check_text(text: str, limits: Limits) -> None:
+    if len(text) > limits.text:
+        raise InputError(
+            f"a feature has a text or name of {len(text):,} characters, {text[:40]!r}…; send at most {limits.text:,}, "
+            "such as a category"
+        )

@@ -6,7 +6,9 @@ place depends on the log alone, not on when or in how large steps it was read.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +21,8 @@ from treebandit.service.features import candidate_rows
 from treebandit.service.models import Closed, RolledBack, Uploaded
 from treebandit.service.outcomes import About, aggregated, decision_in, due_of, fits, is_first, rewards_of
 from treebandit.service.store import Store
+
+_log = logging.getLogger("treebandit.learner")
 
 _BATCH = 500
 #: Members of a Fold that a checkpoint keeps.
@@ -119,7 +123,7 @@ class Fold:
         read = 0
         for entry in entries:
             while self._targets and self._targets[0] < entry.place:
-                self._passed[self._targets.pop(0)] = self._state()
+                self._keep_state(self._targets.pop(0))
             before = self.rows, self.skipped
             _STEPS[entry.kind](self, entry, about)
             self.place, read = entry.place, read + 1
@@ -230,16 +234,37 @@ class Fold:
         self.offered = True
 
     def _rollback(self, entry: Entry, about: About) -> None:
-        target = msgspec.json.decode(entry.body, type=RolledBack).learned
-        if target not in self._passed:
-            before = Fold.at(self.store, self.bandit, target, passed=self._passed)
-            self._passed[target] = before._state()
-        then = self._passed[target]
-        self.agent = models.loaded(then.agent)
-        self.offset, self.rows, self.offered = then.offset, then.rows, then.offered
+        what = msgspec.json.decode(entry.body, type=RolledBack)
+        try:
+            self._go_back(what.learned)
+        except SavedFileError as error:  # of an uploaded model that it rests on
+            _log.warning(
+                "the roll-back to version %d, entry %d of bandit %d, is skipped, as its model cannot be made: %s",
+                what.version,
+                entry.place,
+                self.bandit,
+                error,
+            )
 
-    def _state(self) -> _State:
-        return _State(models.saved_bytes(self.agent), self.offset, self.rows, self.offered)
+    def _go_back(self, target: int) -> None:
+        """Take up the state at a place: one that was kept when it was passed, or one made from the log."""
+        then = self._passed.get(target)
+        if then is not None:
+            with suppress(SavedFileError):
+                self.agent = models.loaded(then.agent)
+                self.offset, self.rows, self.offered = then.offset, then.rows, then.offered
+                return
+        before = Fold.at(self.store, self.bandit, target, passed=self._passed)
+        before._passed = self._passed
+        before._keep_state(target)
+        self.agent = before.agent
+        self.offset, self.rows, self.offered = before.offset, before.rows, before.offered
+
+    def _keep_state(self, target: int) -> None:
+        """Keep this state for entries that roll back to it; one that cannot be saved is made from the log for each."""
+        with suppress(SavedFileError):
+            data = models.saved_bytes(self.agent)
+            self._passed[target] = _State(data, self.offset, self.rows, self.offered)
 
     def _erasure(self, entry: Entry, about: About) -> None:
         if entry.place <= self.erased:

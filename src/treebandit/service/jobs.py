@@ -220,13 +220,9 @@ def evaluated(store: Store, row: BanditRow, asked: EvaluationRequest, folder: Pa
     Policies are judged on decisions whose reward is final; a model, only on those that it has not learned.
     """
     found = {policy: _model(store, row, policy) for policy in asked.policies}
-    groups: dict[int, dict[str, str]] = {}
+    groups: dict[int, dict[str, Any]] = {}
     for policy, model in found.items():
-        target = policy
-        if model is not None:
-            path = folder / f"model-{model.version}"
-            path.write_bytes(model.data)
-            target = str(path)
+        target = policy if model is None else models.loaded(model.data)
         groups.setdefault(0 if model is None else model.place, {})[policy] = target
     results: dict[int, dict[str, Any]] = {}
     reasons: dict[int, str] = {}
@@ -265,7 +261,7 @@ def _line(
 
 
 def _judged(
-    store: Store, row: BanditRow, asked: EvaluationRequest, policies: dict[str, str], log: Path, place: int
+    store: Store, row: BanditRow, asked: EvaluationRequest, policies: dict[str, Any], log: Path, place: int
 ) -> dict[str, Any]:
     """Policies on the final decisions behind a place."""
     from treebandit.evaluation import DecisionLog, evaluate

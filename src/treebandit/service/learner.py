@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from treebandit.errors import StoreError
+from treebandit.errors import SavedFileError, StoreError
 from treebandit.service import erasure, models
 from treebandit.service.database import LearnerSession
 from treebandit.service.fold import Fold
@@ -31,9 +31,8 @@ class BanditLearner:
         self._store, self._session, self._bandit = store, session, row.id
         self.name = row.name
         self.fold = Fold.at(store, row.id, row.place)
-        last = models.newest(store, row.id, "snapshot") if row.version else None
         #: The places that the newest snapshot and the newest checkpoint were made at.
-        self.published = 0 if last is None else last.place
+        self.published = self._place_of_snapshot() if row.version else 0
         self.saved = self.fold.taken_up
         self._rebuilds = 0
         self._rebuild_seconds = self._told_rebuild_seconds = self._total_rebuild_seconds()
@@ -63,6 +62,7 @@ class BanditLearner:
         """Make what was learned the newest version."""
         started = time.monotonic()
         data = models.saved_bytes(self.fold.agent, history=False)
+        models.loaded(data)  # what deciders could not load is not published
         what = Published(
             version=0,
             learned=self.fold.place,
@@ -89,6 +89,16 @@ class BanditLearner:
         self.saved = self.fold.place
         took = time.monotonic() - started
         self._next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, took / _CHECKPOINT_SHARE)
+
+    def _place_of_snapshot(self) -> int:
+        """Where the newest snapshot was made; 0 where it cannot be loaded, so that one that can be is published."""
+        last = models.newest(self._store, self._bandit, "snapshot")
+        try:
+            if last is not None:
+                models.loaded(last.data)
+        except SavedFileError:
+            return 0
+        return 0 if last is None else last.place
 
     def _watch_rebuilds(self) -> None:
         """Deciders get a rebuild at once."""

@@ -19,6 +19,7 @@ from treebandit.service.log import Group
 from treebandit.service.store import BanditRow, Store
 
 ModelKind = Literal["snapshot", "checkpoint", "upload"]
+_NO_LIMIT = 1 << 62
 _KEPT = {"snapshot": 20, "checkpoint": 4, "upload": 1_000_000}
 
 
@@ -81,9 +82,9 @@ def saved_bytes(agent: Any, *, history: bool = True) -> bytes:
     return file.getvalue()
 
 
-def loaded(data: bytes) -> Any:
-    """The agent in such bytes."""
-    return saving.load(io.BytesIO(data))
+def loaded(data: bytes, *, max_bytes: int = _NO_LIMIT) -> Any:
+    """The agent in such bytes. max_bytes: what it may take in memory; what this service has saved may take any."""
+    return saving.load(io.BytesIO(data), max_bytes=max_bytes)
 
 
 def publish(store: Store, connection: Connection, bandit: int, data: bytes, what: Published) -> int:
@@ -127,7 +128,7 @@ def close_waits(store: Store, connection: Connection, bandit: int) -> bool:
 
 def upload(store: Store, bandit: int, data: bytes) -> Stored:
     """Log a model from outside; the learner goes on from it."""
-    agent = loaded(data)
+    agent = loaded(data, max_bytes=saving.MAX_BYTES)
     if not isinstance(agent, BaseAgent):
         raise SavedFileError(f"the model is a {type(agent).__name__}; upload an agent")
     if agent._decide_only:
@@ -209,6 +210,28 @@ def newest(
     """The newest model of a kind whose place is from `least` to `through`."""
     where = "place >= ? AND place <= ? ORDER BY version DESC LIMIT 1"
     return _found(store, bandit, kind, where, least, (1 << 62) if through is None else through)
+
+
+def newest_readable(
+    store: Store, bandit: int, *, above: int = 0
+) -> tuple[Model, Any, SavedFileError | None] | None:
+    """The newest snapshot that can be loaded, its agent, and why no newer one can; None where there is no snapshot.
+
+    above: only versions after this one count.
+    """
+    failed: SavedFileError | None = None
+    sql = "SELECT version FROM models WHERE bandit = ? AND kind = 'snapshot' AND version > ? ORDER BY version DESC"
+    for (version,) in store.rows(sql, (bandit, above)):
+        found = model(store, bandit, "snapshot", version)
+        if found is None:  # deleted meanwhile
+            continue
+        try:
+            return found, loaded(found.data), failed
+        except SavedFileError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return None
 
 
 def model(store: Store, bandit: int, kind: ModelKind, version: int) -> Model | None:

@@ -39,8 +39,8 @@ class Limits:
     """What a request may ask for.
 
     body, bulk: bytes of one request, of one with many. candidates, slots: in a decision. features: of one row, after
-    nested ones are taken apart. rate: requests per second and key, None without a limit. seconds: for one request.
-    concurrency: requests at the same time.
+    nested ones are taken apart. text: characters of a feature, or of its name. rate: requests per second and key, None
+    without a limit. seconds: for one request. concurrency: requests at the same time.
     """
 
     body: int = 1 << 20
@@ -48,6 +48,7 @@ class Limits:
     candidates: int = 1000
     slots: int = 100
     features: int = 2000
+    text: int = 10_000
     batch: int = 1000
     rate: float | None = None
     seconds: float = 10.0
@@ -181,38 +182,52 @@ class Runtime:
         if refused == row.version and time.monotonic() < again:
             return
         try:
-            self._policies[row.name] = await asyncio.to_thread(self._loaded, row)
+            above = self._known(row, policy)
+            self._policies[row.name], unreadable = await asyncio.to_thread(self._loaded, row, above)
         except Exception as error:
             self._refuse(row, policy, error)
         else:
             self._refused.pop(row.id, None)
             self._clear_problem(row.name)
+            if unreadable is not None:
+                self._refuse(row, self._policies[row.name], unreadable)
+
+    def _known(self, row: BanditRow, policy: Policy | None) -> int:
+        """The last version that need not be looked at: it decides, or could not be read."""
+        if policy is None or policy.version > row.version:
+            return 0
+        refused, again = self._refused.get(row.id, (0, 0.0))
+        return max(policy.version, refused if again == math.inf and refused < row.version else 0)
 
     def _refuse(self, row: BanditRow, policy: Policy | None, error: Exception) -> None:
-        """Go on with the model that is loaded, and say so; without one, the bandit cannot decide here."""
+        """Go on with an older model or, where none can be read, as at the beginning, and say so."""
         # One that another version of treebandit has written will not be readable later either.
         unreadable = isinstance(error, SavedFileError)
         self._refused[row.id] = row.version, math.inf if unreadable else time.monotonic() + _PAUSE
-        reasons = self.warnings
+        why = str(error) or type(error).__name__
         if unreadable and policy is None:
             with suppress(Exception):  # its agent cannot be made here either
                 self._policies[row.name] = fresh_policy(row.id, row.name, row.config, row.revision)
-                reasons = self.missing
-        reasons[f"model of {row.name}"] = str(error) or type(error).__name__
+                why += "; no older one either, so that it decides as one that has learned nothing"
+        self.warnings[f"model of {row.name}"] = why
         _log.warning("a model cannot be loaded: %s", error, extra={"bandit": row.name})
 
     def _clear_problem(self, name: str) -> None:
-        for reasons in (self.missing, self.warnings):
-            reasons.pop(f"model of {name}", None)
+        self.warnings.pop(f"model of {name}", None)
 
-    def _loaded(self, row: BanditRow) -> Policy:
-        found = models.newest(self.store, row.id, "snapshot") if row.version else None
+    def _loaded(self, row: BanditRow, above: int) -> tuple[Policy, SavedFileError | None]:
+        """What decides with the newest model that can be read, and why a newer one cannot."""
+        found = None
+        if row.version:
+            found = models.newest_readable(self.store, row.id, above=above)
+            found = found or models.newest_readable(self.store, row.id)
         if found is None:
             made = fresh_policy(row.id, row.name, row.config, row.revision)
             made.version = row.version
-            return made
-        agent = own_stream(models.loaded(found.data))
-        return Policy(row.id, row.name, row.config, row.revision, found.version, agent)
+            return made, None
+        model, agent, unreadable = found
+        own = own_stream(agent)
+        return Policy(row.id, row.name, row.config, row.revision, model.version, own), unreadable
 
     def wake(self) -> None:
         """Let the learner look at once for what is new in the log."""
