@@ -1,4 +1,5 @@
 import io
+import json
 
 import polars as pl
 import pytest
@@ -112,6 +113,39 @@ def test_apprentice_and_log_only_answer_the_baseline(served):
     served.make("logging", mode="log-only")
     reply = served.decide(name="logging", baseline="c", baseline_probability=0.25)
     assert (reply["arm"], reply["probability"]) == ("c", 0.25)
+
+
+def test_the_probability_of_a_baseline_is_logged_wherever_the_baseline_is_answered(served):
+    for settings in (
+        {"mode": "apprentice"},
+        {"mode": "log-only"},
+        {"holdout": 1, "holdout_policy": "baseline"},
+    ):
+        name = "drawn-" + str(settings.get("mode", "holdout"))
+        served.make(name, **settings)
+        reply = served.decide("d", name=name, baseline="c", baseline_probability=0.25)
+        assert (reply["arm"], reply["probability"], reply["holdout"]) == ("c", 0.25, "holdout" in settings)
+        assert "c" not in reply["probabilities"]  # those of the others are not known
+        line = json.loads(served.http.get(f"/v1/bandits/{name}/log").text)
+        assert (line["probability"], line["policy"]) == (0.25, "baseline")
+        assert served.decide(name=name, baseline="c")["probability"] == 1.0
+    served.make("decides")
+    reply = [
+        served.decide(name="decides", baseline="c", baseline_probability=0.125)["probability"]
+        for _ in range(9)
+    ]
+    assert 0.125 not in reply
+
+
+def test_a_baseline_of_one_arm_goes_with_one_arm(served, shop):
+    for says, asked in (
+        ("each slot its own", {"slots": [{"id": "a"}], "baseline": "c"}),
+        ("each slot its own", {"slots": [{"id": "a"}], "baseline": "c", "baseline_probability": 0.3}),
+        ("each slot its own", {"slots": [{"id": "a", "baseline": "c"}], "baseline_probability": 0.3}),
+        ("choose is 2", {"choose": 2, "baseline": "c", "baseline_probability": 0.3}),
+        ("without a baseline", {"baseline_probability": 0.3}),
+    ):
+        assert says in served.decide(name=shop, status=400, **asked)["error"]["message"]
 
 
 def test_a_share_is_held_out_and_a_subject_stays_on_its_side(served):

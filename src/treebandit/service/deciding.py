@@ -113,16 +113,15 @@ class Policy:
         return body
 
     def _choice(self, body: DecisionBody, count: int, agents: Choice | None, asked: _Asked) -> Choice:
+        given = asked.request.baseline_probability
         if self.config.mode != "online" or agents is None:
-            choice = _baseline(body, count)
-            given = asked.request.baseline_probability
-            return choice if given is None else Choice(choice.rows, given, [], "baseline")
+            return _baseline(body, count, given)
         if not asked.holdout:
             return agents
         policy = self.config.holdout_policy
         arm = policy.removeprefix("arm:")
         if policy == "baseline":
-            return _baseline(body, count)
+            return _baseline(body, count, given)
         if policy.startswith("arm:") and arm in body.arms and count == 1:
             return Choice([body.arms.index(arm)], 1.0, [float(each == arm) for each in body.arms], policy)
         with self.lock:
@@ -240,18 +239,30 @@ def _check_names(request: DecisionRequest) -> None:
             raise InputError("two slots have the same id; give each its own")
         if request.choose != 1:
             raise InputError("choose and slots are both given; slots say how many arms are chosen")
+        if request.baseline is not None or request.baseline_probability is not None:
+            raise InputError(
+                "baseline or baseline_probability is given beside slots; give each slot its own baseline, and no "
+                "probability"
+            )
     if request.baseline_probability is not None and request.baseline is None:
         raise InputError("baseline_probability is given without a baseline; name the arm that it is of")
+    if request.baseline_probability is not None and request.choose != 1:
+        raise InputError(
+            f"baseline_probability is given and choose is {request.choose}; it is of one arm, so leave one of them out"
+        )
 
 
 def _marginals(body: DecisionBody) -> dict[str, float]:
     return dict(zip(body.arms, body.probabilities or [], strict=False))
 
 
-def _baseline(body: DecisionBody, count: int) -> Choice:
+def _baseline(body: DecisionBody, count: int, given: float | None) -> Choice:
+    """The caller's choice. given: the probability that the caller drew it with; those of other arms are not known."""
     first = 0 if body.baseline is None else body.arms.index(body.baseline)
     rows = [first, *(row for row in range(len(body.arms)) if row != first)][:count]
     chosen = set(rows)
+    if given is not None:
+        return Choice(rows, given, [], "baseline")
     return Choice(rows, 1.0, [float(row in chosen) for row in range(len(body.arms))], "baseline")
 
 
