@@ -30,6 +30,8 @@ FORMAT = "treebandit agent"
 VERSION = 5
 #: Bytes that a file may take in memory, unless the caller allows more.
 MAX_BYTES = 1 << 30
+#: For files that were written by the caller's own program.
+NO_LIMIT = 1 << 62
 
 #: Where an agent is saved: a path, or a file that is open for bytes, such as an `io.BytesIO`.
 File = str | os.PathLike[str] | io.RawIOBase | io.BufferedIOBase

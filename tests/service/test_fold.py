@@ -1,4 +1,6 @@
 import logging
+from itertools import pairwise
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -8,7 +10,8 @@ from service.shop import Shop, play
 from treebandit.errors import SavedFileError
 from treebandit.service import erasure, models
 from treebandit.service import fold as fold_module
-from treebandit.service.config import changed
+from treebandit.service import learner as learner_module
+from treebandit.service.config import BanditConfig, changed, checked
 from treebandit.service.fold import Fold
 from treebandit.service.learner import BanditLearner, Learner
 from treebandit.service.outcomes import aggregated
@@ -419,6 +422,36 @@ def test_a_learner_on_its_own_thread(store):
     assert shop.now.version > 0
     snapshot = models.loaded(models.newest(store, shop.row.id, "snapshot").data)
     assert snapshot.decide([{"x": 1.0, "city": "rome"}] * 2, ["a", "b"]).arm in "ab"
+
+
+def test_a_bandit_that_fails_is_tried_more_and_more_rarely(sqlite, monkeypatch):
+    shop, now, tries = Shop(sqlite), [1000.0], []
+    other = sqlite.put_bandit("other", lambda _: checked(BanditConfig()))[0]
+    play(shop, 10)
+    monkeypatch.setattr(learner_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def fail(learner):
+        tries.append(now[0])
+        raise SavedFileError("it cannot be saved")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BanditLearner, "publish", fail)
+        learner = Learner(sqlite)
+        for _ in range(4 * 200):
+            learner._round()
+            now[0] += 0.25
+    pauses = [after - before for before, after in pairwise(tries)]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert "cannot be saved" in learner.failures["shop"]
+    # What was learned is kept all the same, and others go on.
+    assert models.newest(sqlite, shop.row.id, "checkpoint").place > 10
+    assert "other" in learner.places
+    now[0] += 60.0
+    learner._round()
+    assert not learner.failures
+    assert shop.now.version == 1
+    assert other.version == 0
+    learner._finish()
 
 
 def test_aggregates():

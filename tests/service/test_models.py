@@ -5,8 +5,9 @@ import pytest
 from service.shop import Shop
 
 import treebandit
-from treebandit.errors import SavedFileError
+from treebandit.errors import ParameterError, SavedFileError
 from treebandit.service import models
+from treebandit.service.config import BanditConfig, changed, checked
 
 ROWS = [{"x": 1.0, "city": "rome"}] * 3
 
@@ -90,3 +91,38 @@ def test_the_newest_model_that_can_be_read(sqlite):
     with pytest.raises(SavedFileError):
         models.newest_readable(sqlite, bandit, above=2)
     assert models.newest_readable(sqlite, bandit, above=4) is None
+
+
+def test_an_agent_that_could_not_be_published_is_refused(sqlite):
+    with pytest.raises(ParameterError, match="exact mode"):
+        Shop(sqlite, agent={"class": "TreeBootstrap"})
+    shop = Shop(sqlite, agent={"class": "TreeBootstrap", "mode": "replicates"})
+    exact = treebandit.TreeBootstrap(seed=0, new_columns=True)
+    exact.learn(ROWS, [1.0, 2.0, 3.0], arms=list("aba"))
+    with pytest.raises(SavedFileError, match="exact mode"):
+        models.upload(sqlite, shop.row.id, models.saved_bytes(exact))
+    assert models.newest(sqlite, shop.row.id, "upload") is None
+
+
+def test_settings_of_a_bandit_that_was_made_before_its_agent_was_refused_can_change():
+    before = BanditConfig(agent={"class": "TreeBootstrap", "seed": 1})
+    assert changed(before, {"wait": 5.0}).wait == 5.0
+
+
+AGENTS = [
+    "Bandit",
+    "BanditForest",
+    "EnsembleSampling",
+    "EpsilonGreedy",
+    "LinTS",
+    "NeuralUCB",
+    "TETS",
+    "UCB1",
+    "Uniform",
+]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_agents_that_can_be_published_are_taken(name):
+    columns = {} if name == "UCB1" else {"an arm": "category", "x": "number"}
+    assert checked(BanditConfig(agent={"class": name}, columns=columns)).agent["class"] == name

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import math
 import secrets
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from treebandit import registry
-from treebandit.errors import ParameterError, TreebanditError
+from treebandit import registry, saving
+from treebandit.errors import MissingExtraError, ParameterError, TreebanditError
 
 Aggregation = Literal["first", "last", "sum", "mean"]
 Mode = Literal["online", "apprentice", "log-only"]
@@ -56,8 +57,11 @@ class BanditConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return round(self.wait * 1e6)
 
 
-def checked(config: BanditConfig) -> BanditConfig:
-    """The settings with an agent that can be built; a seed is drawn where none is given, so that replays agree."""
+def checked(config: BanditConfig, *, known: bool = False) -> BanditConfig:
+    """The settings with an agent that can be built; a seed is drawn where none is given, so that replays agree.
+
+    known: the agent was tried when its bandit was made.
+    """
     if config.reward_default is not None and not math.isfinite(config.reward_default):
         raise ParameterError(f"reward_default={config.reward_default}; give a finite number, or null")
     if config.retention is not None and 86_400 * config.retention < config.wait:
@@ -71,6 +75,8 @@ def checked(config: BanditConfig) -> BanditConfig:
     agent = {"class": "Bandit", **config.agent}
     config = msgspec.structs.replace(config, agent=agent)
     made = build_agent(config)
+    if not known:
+        _try_out(made)
     if agent.get("seed") is None:
         seeded = {**agent, "seed": secrets.randbelow(_SEEDS)}
         if hasattr(made, "seed"):
@@ -96,6 +102,24 @@ def build_agent(config: BanditConfig) -> Any:
     return agent
 
 
+def _try_out(agent: Any) -> None:
+    """Refuse an agent that could not learn here, or whose models could never be published."""
+    try:
+        agent.learn([{}, {}], [0.0, 1.0], arms=["an arm", "another"], new_arms=True)
+        check_publishable(agent)
+    except MissingExtraError:
+        raise
+    except Exception as error:
+        raise ParameterError(f"the agent cannot be used here: {error}") from error
+
+
+def check_publishable(agent: Any) -> None:
+    """Raise a SavedFileError unless deciders could load the agent: without its history."""
+    file = io.BytesIO()
+    agent.save(file, history=False)
+    saving.load(file, max_bytes=saving.NO_LIMIT)
+
+
 def check_description(description: Any) -> None:
     """Refuse an agent whose choices depend on time, as a replay would not give its model; and numbers beyond floats."""
     if isinstance(description, dict) and description.get("background"):
@@ -116,7 +140,7 @@ def changed(before: BanditConfig, patch: dict[str, Any]) -> BanditConfig:
         after = msgspec.convert(merged, BanditConfig)
     except msgspec.ValidationError as error:
         raise ParameterError(str(error)) from error
-    after = checked(after)
+    after = checked(after, known=True)
     same = {**after.agent, "seed": before.agent.get("seed")}
     if same == before.agent:  # but for the seed, which was drawn anew
         after = msgspec.structs.replace(after, agent=same)

@@ -22,6 +22,8 @@ POLL = 0.2
 _PUBLISH_SHARE, _CHECKPOINT_SHARE = 0.2, 0.05
 _PUBLISH_SECONDS, _CHECKPOINT_SECONDS = 0.5, 30.0
 _PURGE_SECONDS = 600.0
+#: Seconds until a bandit whose step has failed is tried again: longer each time.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 
 class BanditLearner:
@@ -49,10 +51,12 @@ class BanditLearner:
         self._renewal = self._last_renewal() if more else self._renewal
         # Also at the start: an erasure may have come while nobody learned for this bandit.
         anew = self._renewed < self._renewal <= self.fold.place
-        if self.fold.changed > self.published and (now >= self._next_publish or anew):
-            self.publish()
-        if self.fold.changed > self.saved and (now >= self._next_checkpoint or anew):
-            self.checkpoint()
+        try:
+            if self.fold.changed > self.published and (now >= self._next_publish or anew):
+                self.publish()
+        finally:  # also where it fails, so that the next try need not read all of the log
+            if self.fold.changed > self.saved and (now >= self._next_checkpoint or anew):
+                self.checkpoint()
         if anew:
             self._forget_erased()
             self._renewed = self._renewal
@@ -131,6 +135,8 @@ class Learner:
         self._learners: dict[int, BanditLearner] = {}
         #: When to look for decisions that are too old, by bandit; kept when a learner of one is thrown away.
         self._next_purge: dict[int, float] = {}
+        #: Bandits whose last step has failed: when to try again, and the seconds that this is after the failure.
+        self._paused: dict[int, tuple[float, float]] = {}
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self.run, name="learner", daemon=True)
@@ -180,22 +186,33 @@ class Learner:
         self._tell_unreadable()
         for gone in self._learners.keys() - rows.keys():
             del self._learners[gone]
+        self._paused = {bandit: pause for bandit, pause in self._paused.items() if bandit in rows}
         for row in rows.values():
             if self._stopped.is_set():
                 return False
-            if not self._session.hold(row.id):
+            if not self._session.hold(row.id) or self._is_paused(row):
                 continue
             try:
                 more = self._step(row) or more
                 self.failures.pop(row.name, None)
+                self._paused.pop(row.id, None)
             except Exception as error:
                 if isinstance(error, (StoreError, *self._store.database.unavailable)):
                     raise
                 # A fault of one bandit must not stop the others; its state is read anew from the log.
                 self._learners.pop(row.id, None)
+                self._pause(row)
                 self.failures[row.name] = f"{type(error).__name__}: {error}"
                 _log.exception("learning failed", extra={"bandit": row.name})
         return more
+
+    def _is_paused(self, row: BanditRow) -> bool:
+        return time.monotonic() < self._paused.get(row.id, (0.0, 0.0))[0]
+
+    def _pause(self, row: BanditRow) -> None:
+        before = self._paused.get(row.id, (0.0, _FIRST_PAUSE / 2))[1]
+        seconds = min(2 * before, _LONGEST_PAUSE)
+        self._paused[row.id] = time.monotonic() + seconds, seconds
 
     def _tell_unreadable(self) -> None:
         if self._store.unreadable:

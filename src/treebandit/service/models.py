@@ -11,7 +11,7 @@ from treebandit import registry, saving
 from treebandit.agents.base import BaseAgent
 from treebandit.errors import SavedFileError, StoreError, TreebanditError
 from treebandit.service import queries
-from treebandit.service.config import check_description
+from treebandit.service.config import check_description, check_publishable
 from treebandit.service.database import Connection, transaction
 from treebandit.service.entries import NewEntry, Stored, decision_body
 from treebandit.service.features import candidate_rows
@@ -19,7 +19,6 @@ from treebandit.service.log import Group
 from treebandit.service.store import BanditRow, Store
 
 ModelKind = Literal["snapshot", "checkpoint", "upload"]
-_NO_LIMIT = 1 << 62
 _KEPT = {"snapshot": 20, "checkpoint": 4, "upload": 1_000_000}
 
 
@@ -82,7 +81,7 @@ def saved_bytes(agent: Any, *, history: bool = True) -> bytes:
     return file.getvalue()
 
 
-def loaded(data: bytes, *, max_bytes: int = _NO_LIMIT) -> Any:
+def loaded(data: bytes, *, max_bytes: int = saving.NO_LIMIT) -> Any:
     """The agent in such bytes. max_bytes: what it may take in memory; what this service has saved may take any."""
     return saving.load(io.BytesIO(data), max_bytes=max_bytes)
 
@@ -138,6 +137,7 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
 
     check_description(registry.describe(agent))
     _check_decides(store, bandit, agent)
+    check_publishable(agent)
 
     def work(connection: Connection) -> Stored:
         locked(store, connection, bandit, "id")
