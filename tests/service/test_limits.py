@@ -12,7 +12,7 @@ from service.served import Served
 
 from treebandit.service import api_decisions, bulk
 from treebandit.service.app import OPERATIONS
-from treebandit.service.deciding import hashed
+from treebandit.service.deciding import DeployedAgent, hashed
 from treebandit.service.entries import NewDecision
 from treebandit.service.log import Group
 from treebandit.service.openapi import document
@@ -125,14 +125,13 @@ def test_arms_slots_and_features_are_limited_together(served):
 
 def test_large_decisions_and_batches_are_made_outside_of_the_event_loop(served, monkeypatch):
     served.make("threads", agent={"class": "Uniform", "seed": 0})
-    policy = served.until(lambda: served.runtime._policies.get("threads"))
-    decide, threads = policy.decide, []
+    decide, threads = DeployedAgent.decide, []
 
     def watched(*given):
         threads.append(threading.current_thread())
         return decide(*given)
 
-    monkeypatch.setattr(policy, "decide", watched)
+    monkeypatch.setattr(DeployedAgent, "decide", watched)
     wide = {"context": {f"f{number}": number for number in range(200)}}
     described = [{"name": f"a{number}", "features": {"p": number}} for number in range(10)]
     served.decide(name="threads")
@@ -148,9 +147,9 @@ def test_large_decisions_and_batches_are_made_outside_of_the_event_loop(served, 
 
 def test_nobody_else_waits_for_a_large_decision(served):
     served.make("waits")
-    policy = served.until(lambda: served.runtime._policies.get("waits"))
+    deployed = served.until(lambda: served.runtime._deployed.get("waits"))
     with ThreadPoolExecutor(10) as threads:
-        with policy.lock:  # as while another decides
+        with deployed.lock:  # as while another decides
             waiting = [threads.submit(served.decide, name="waits") for _ in range(10)]
             served.until(lambda: api_decisions._THREADS._work_queue.qsize())
             assert served.call("GET", "/health/live") == {"status": "ok"}

@@ -14,6 +14,7 @@ from service import faults
 from service.conftest import _binaries
 from service.served import Served
 
+import treebandit
 from treebandit.errors import StoreError
 from treebandit.service import models
 from treebandit.service.config import BanditConfig, build_agent, changed, checked
@@ -85,6 +86,31 @@ def test_a_replica_that_cannot_read_the_newest_model_stays_ready_and_says_so(tmp
         assert served.decide("after", baseline="c")["arm"] == "c"
         logged = decision_body(served.store.about(row.id, ["after"])["after"][0].body)
         assert (logged.mode, logged.aggregation) == ("log-only", "sum")
+
+
+def test_a_decision_has_the_settings_that_it_began_with(tmp_path, monkeypatch):
+    """Also where these change between two of its slots."""
+    before, after = {"mode": "online", "aggregation": "sum"}, {"mode": "log-only", "aggregation": "last"}
+    with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
+        served.make(agent={"class": "LinUCB"}, **before)
+        decide, patched = treebandit.LinUCB.decide, []
+
+        def patching(*given, **named):
+            if not patched:
+                patched.append(served.call("PATCH", "/v1/bandits/shop", after))
+            return decide(*given, **named)
+
+        monkeypatch.setattr(treebandit.LinUCB, "decide", patching)
+        slots = [{"id": "1"}, {"id": "2"}, {"id": "3"}]
+        asked = [{"id": id, "arms": list("abcd"), "slots": slots} for id in ("during", "after")]
+        for each in asked:
+            served.call("POST", "/v1/bandits/shop/decisions:batch", {"decisions": [each]})
+        row = served.store.bandit("shop")
+        for id, settings, policy in (("during", before, "agent"), ("after", after, "baseline")):
+            about = served.store.about(row.id, [f"{id}#{slot['id']}" for slot in slots])
+            bodies = [decision_body(found[0].body) for found in about.values()]
+            wanted = (settings["mode"], settings["aggregation"], policy)
+            assert [(each.mode, each.aggregation, each.policy) for each in bodies] == [wanted] * 3
 
 
 def test_a_replica_that_starts_takes_the_newest_model_that_it_can_read_and_is_ready(tmp_path):

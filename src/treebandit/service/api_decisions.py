@@ -33,7 +33,7 @@ from treebandit.service.bodies import (
     check_bytes,
 )
 from treebandit.service.bulk import decisions_of, lines_of
-from treebandit.service.deciding import Policy, answer
+from treebandit.service.deciding import DeployedAgent, answer
 from treebandit.service.entries import (
     New,
     NewActivation,
@@ -90,23 +90,23 @@ _Made = TypeVar("_Made")
 async def decide(request: Request) -> Response:
     """Make one decision; it is stored before it is answered."""
     service = runtime(request)
-    policy = await _policy(service, request)
+    deployed = await _deployed(service, request)
     asked = await body(request, DecisionRequest)
-    return json_answer(await decided(service, policy, asked))
+    return json_answer(await decided(service, deployed, asked))
 
 
-async def decided(service: Runtime, policy: Policy, asked: DecisionRequest) -> DecisionAnswer:
+async def decided(service: Runtime, deployed: DeployedAgent, asked: DecisionRequest) -> DecisionAnswer:
     """Decide, store, answer; where deciding takes long, or would have to wait, not in the event loop."""
     features = check_size(asked, service.limits)
     small = features < _MANY_FEATURES and len(asked.arms) * len(asked.slots or (None,)) < _MANY_ARMS
-    if small and policy.lock.acquire(blocking=False):
+    if small and deployed.lock.acquire(blocking=False):
         try:
-            entries = policy.decide(asked, service.random)
+            entries = deployed.decide(asked, service.random)
         finally:
-            policy.lock.release()
+            deployed.lock.release()
     else:
-        entries = await _on_thread(policy.decide, asked, service.random)
-    return await _answered(service, policy, entries)
+        entries = await _on_thread(deployed.decide, asked, service.random)
+    return await _answered(service, deployed, entries)
 
 
 async def _on_thread(work: Callable[..., _Made], *given: Any) -> _Made:
@@ -114,23 +114,27 @@ async def _on_thread(work: Callable[..., _Made], *given: Any) -> _Made:
 
 
 async def _answered(
-    service: Runtime, policy: Policy, entries: Sequence[NewEvent | NewDecision], *, alone: bool = True
+    service: Runtime,
+    deployed: DeployedAgent,
+    entries: Sequence[NewEvent | NewDecision],
+    *,
+    alone: bool = True,
 ) -> DecisionAnswer:
     """Store and answer. alone: not one of many of the same request."""
     event = entries[0].id
-    stored = await _stored(service, policy, list(entries), alone=alone)
+    stored = await _stored(service, deployed, list(entries), alone=alone)
     if not stored[0].repeated:
         unfit = sum(each.unfit for each in stored)
         stored = stored[1:] if stored[0].status == "event" else stored
-        service.metrics.decided(policy.name, "holdout" if stored[0].holdout else "agent")
+        service.metrics.decided(deployed.name, "holdout" if stored[0].holdout else "agent")
         reply = answer(event, stored)
         if unfit:
-            service.metrics.rewarded(policy.name, "refused", unfit)
+            service.metrics.rewarded(deployed.name, "refused", unfit)
             reply.rewards_refused = unfit
         return reply
-    service.metrics.repeated.labels(policy.name).inc()
+    service.metrics.repeated.labels(deployed.name).inc()
     if stored[0].status == "event":
-        stored = await _slots_of(service, policy.bandit, event, stored[0].body)
+        stored = await _slots_of(service, deployed.bandit, event, stored[0].body)
     if not stored or not stored[0].body:
         raise Refused(410, "Erased", f"the decision {event!r} was erased; decide with another id")
     return answer(event, stored)
@@ -160,23 +164,23 @@ async def _slots_of(service: Runtime, bandit: int, event: str, body: bytes) -> l
 async def reward(request: Request) -> Response:
     """Tell what a decision earned."""
     service = runtime(request)
-    policy = await _policy(service, request)
+    deployed = await _deployed(service, request)
     given = await body(request, RewardRequest)
     key = given.key or request.headers.get("idempotency-key")
     event = str(request.path_params["id"])
     line = RewardLine(id=event, value=given.value, slot=given.slot, key=key)
-    status = (await rewarded(service, policy, line))[0].status
+    status = (await rewarded(service, deployed, line))[0].status
     return json_answer(RewardAnswer(event, status), 202 if status == "early" else 200)  # type: ignore[arg-type]
 
 
-async def rewarded(service: Runtime, policy: Policy, *given: RewardLine) -> list[Stored]:
+async def rewarded(service: Runtime, deployed: DeployedAgent, *given: RewardLine) -> list[Stored]:
     """Store rewards, all of them or none."""
-    stored = await _stored(service, policy, [_new_reward(policy, each) for each in given])
+    stored = await _stored(service, deployed, [_new_reward(deployed, each) for each in given])
     for each in stored:
         if each.status == "refused":
             raise InputError(each.says)
     for each in stored:
-        service.metrics.rewarded(policy.name, each.status)
+        service.metrics.rewarded(deployed.name, each.status)
     service.wake()
     return stored
 
@@ -192,7 +196,7 @@ async def rewarded(service: Runtime, policy: Policy, *given: RewardLine) -> list
 async def decide_many(request: Request) -> Response:
     """Make many decisions; those that cannot be made do not hinder the others."""
     service = runtime(request)
-    policy = await _policy(service, request)
+    deployed = await _deployed(service, request)
     limits = service.limits
     data = await read(request, limits.bulk)
     asked = await _on_thread(partial(decisions_of, data, most=limits.batch, longest=limits.body))
@@ -201,7 +205,7 @@ async def decide_many(request: Request) -> Response:
         try:
             decision = decoded(each, DecisionRequest)
             check_size(decision, limits)
-            return policy.decide(decision, service.random)
+            return deployed.decide(decision, service.random)
         except Exception as error:
             return _refused_item(error)
 
@@ -209,7 +213,7 @@ async def decide_many(request: Request) -> Response:
         if isinstance(made, BatchItem):
             return made
         try:
-            return BatchItem(await _answered(service, policy, made, alone=False))
+            return BatchItem(await _answered(service, deployed, made, alone=False))
         except Exception as error:
             return _refused_item(error)
 
@@ -242,7 +246,7 @@ def _refused_item(error: Exception) -> BatchItem:
 async def reward_many(request: Request) -> Response:
     """Many rewards, one JSON object per line; good lines are stored, bad ones named by their number."""
     service = runtime(request)
-    policy = await _policy(service, request)
+    deployed = await _deployed(service, request)
     data = await read(request, service.limits.bulk)
     statuses: Counter[str] = Counter()
     errors: dict[str, str] = {}
@@ -255,26 +259,26 @@ async def reward_many(request: Request) -> Response:
             try:
                 if len(line) > service.limits.body:
                     raise InputError(f"the line is longer than {service.limits.body:,} bytes")
-                entries[number] = _new_reward(policy, decoded(line, RewardLine))
+                entries[number] = _new_reward(deployed, decoded(line, RewardLine))
             except (InputError, Refused) as refused:
                 wrong[number] = str(refused)
-        statuses.update(await _statuses(service, policy, entries, wrong))
+        statuses.update(await _statuses(service, deployed, entries, wrong))
         for number in sorted(wrong)[: _MOST_ERRORS - len(errors)]:
             errors[str(number)] = wrong[number]
         await asyncio.sleep(0)  # others have their turn, also where nothing is stored
     for status, count in statuses.items():
-        service.metrics.rewarded(policy.name, status, count)
+        service.metrics.rewarded(deployed.name, status, count)
     service.wake()
     reply = RewardsAnswer(received, dict(statuses), errors)
     return json_answer(reply, 400 if errors and not statuses else 200)
 
 
 async def _statuses(
-    service: Runtime, policy: Policy, entries: dict[int, New], wrong: dict[int, str]
+    service: Runtime, deployed: DeployedAgent, entries: dict[int, New], wrong: dict[int, str]
 ) -> list[str]:
     """What became of the rewards of some lines; those that are refused become wrong ones."""
     while entries:  # again without those that are refused
-        stored = await _stored(service, policy, list(entries.values()), alone=False)
+        stored = await _stored(service, deployed, list(entries.values()), alone=False)
         refused = {n: each.says for n, each in zip(entries, stored, strict=True) if each.status == "refused"}
         if not refused:
             return [each.status for each in stored]
@@ -289,9 +293,9 @@ async def _statuses(
 async def activate(request: Request) -> Response:
     """Tell that a deferred decision was used: its wait begins."""
     service = runtime(request)
-    policy = await _policy(service, request)
+    deployed = await _deployed(service, request)
     event = str(request.path_params["id"])
-    stored = await activated(service, policy, event)
+    stored = await activated(service, deployed, event)
     if not stored:
         raise Refused(
             404, "DecisionNotFound", f"there is no decision {event[:100]!r} to activate; decide first"
@@ -299,19 +303,19 @@ async def activate(request: Request) -> Response:
     return json_answer(ActivationAnswer(event, "active", all(each.repeated for each in stored)))
 
 
-async def activated(service: Runtime, policy: Policy, event: str) -> list[Stored]:
+async def activated(service: Runtime, deployed: DeployedAgent, event: str) -> list[Stored]:
     """Activate a decision, or all slots of an event; nothing where there is none."""
     _check_id(event)
-    about = (await asyncio.to_thread(service.store.about, policy.bandit, [event])).get(event, [])
+    about = (await asyncio.to_thread(service.store.about, deployed.bandit, [event])).get(event, [])
     slots = [slot for each in about if each.kind == "event" and each.body for slot in slot_names(each.body)]
     ids = [slot_id(event, slot) for slot in slots] or [event]
-    new = [NewActivation(each, policy.config.wait_us) for each in ids]
-    stored = await _stored(service, policy, list(new))
+    new = [NewActivation(each, deployed.config.wait_us) for each in ids]
+    stored = await _stored(service, deployed, list(new))
     service.wake()
     return [each for each in stored if each.status != "unknown"]
 
 
-def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
+def _new_reward(deployed: DeployedAgent, given: RewardLine) -> NewReward:
     decision = given.id if given.slot is None else slot_id(given.id, given.slot)
     _check_id(given.id)
     values = given.value if isinstance(given.value, list) else [given.value]
@@ -320,7 +324,7 @@ def _new_reward(policy: Policy, given: RewardLine) -> NewReward:
     key = given.key or IDS.new()
     if len(key) > 256 or not _KEY.search(key):
         raise InputError("the key has control characters, or more than 256 characters")
-    first = policy.config.aggregation == "first"
+    first = deployed.config.aggregation == "first"
     body = _encode(RewardBody(given.value))
     return NewReward(decision, key, float(sum(values)), body, first, made=not given.key)
 
@@ -333,25 +337,25 @@ def _check_id(given: str) -> None:
     check_bytes("id", given)
 
 
-async def _policy(service: Runtime, request: Request) -> Policy:
+async def _deployed(service: Runtime, request: Request) -> DeployedAgent:
     name = str(request.path_params["name"])
-    policy = await service.policy(name)
-    if policy is None:
+    deployed = await service.deployed(name)
+    if deployed is None:
         raise no_bandit(name)
-    return policy
+    return deployed
 
 
 async def _stored(
-    service: Runtime, policy: Policy, entries: list[New], *, alone: bool = True
+    service: Runtime, deployed: DeployedAgent, entries: list[New], *, alone: bool = True
 ) -> list[Stored]:
     """What became of the entries once they are durable: together with others, or at once where nobody else waits."""
     stored = None
     if alone and service.under_way == 1 and service.writer.ready_here:
         await asyncio.sleep(0)  # others may have come at the same time, and begin now
         if service.under_way == 1:
-            stored = service.writer.append_here(policy.bandit, entries)
+            stored = service.writer.append_here(deployed.bandit, entries)
     if stored is None:
-        stored = await service.writer.append(policy.bandit, entries, timeout=service.limits.seconds)
+        stored = await service.writer.append(deployed.bandit, entries, timeout=service.limits.seconds)
     if stored and stored[0].status == "deleted":
-        raise no_bandit(policy.name)
+        raise no_bandit(deployed.name)
     return stored

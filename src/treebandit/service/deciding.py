@@ -45,9 +45,12 @@ class _Asked:
     random: Random
 
 
-@dataclass
-class Policy:
-    """What decides for one bandit at the moment: its settings, and a snapshot of its agent."""
+@dataclass(frozen=True)
+class DeployedAgent:
+    """What decides for one bandit at the moment: its settings, and a snapshot of its agent.
+
+    A decision under way keeps its settings: others come with another object, which has the same agent and lock.
+    """
 
     bandit: int
     name: str
@@ -212,9 +215,11 @@ def answer(event: str, stored: Sequence[Stored]) -> DecisionAnswer:
     return reply
 
 
-def fresh_policy(bandit: int, name: str, config: BanditConfig, revision: int) -> Policy:
+def fresh_deployed(
+    bandit: int, name: str, config: BanditConfig, revision: int, version: int = 0
+) -> DeployedAgent:
     """Before anything was learned: the agent as it begins."""
-    return Policy(bandit, name, config, revision, 0, own_stream(build_agent(config)))
+    return DeployedAgent(bandit, name, config, revision, version, own_stream(build_agent(config)))
 
 
 def own_stream(agent: Any) -> Any:

@@ -17,7 +17,7 @@ from treebandit.service.access import authorised
 from treebandit.service.api_decisions import activated, decided, rewarded
 from treebandit.service.bodies import Arm, ArmName, DecisionAnswer, DecisionRequest, RewardLine, Slot, SlotId
 from treebandit.service.config import BanditConfig, changed, checked
-from treebandit.service.deciding import Policy
+from treebandit.service.deciding import DeployedAgent
 from treebandit.service.exchange import (
     Operation,
     body,
@@ -98,10 +98,10 @@ class SlotRewards(msgspec.Struct):
     reward: list[SlotReward]
 
 
-async def rank(request: Request, policy: Policy) -> Response:
+async def rank(request: Request, deployed: DeployedAgent) -> Response:
     """One action."""
     asked = await body(request, RankRequest)
-    reply = await decided(runtime(request), policy, _decision(asked, excluded=asked.excluded_actions))
+    reply = await decided(runtime(request), deployed, _decision(asked, excluded=asked.excluded_actions))
     if reply.arm is UNSET:
         raise InputError(f"the eventId {asked.event_id!r} was ranked with slots; rank with another one")
     ranking = _ranking([action.id for action in asked.actions], reply)
@@ -110,7 +110,7 @@ async def rank(request: Request, policy: Policy) -> Response:
     )
 
 
-async def multi_slot_rank(request: Request, policy: Policy) -> Response:
+async def multi_slot_rank(request: Request, deployed: DeployedAgent) -> Response:
     """One action per slot."""
     asked = await body(request, MultiSlotRequest)
     slots = [
@@ -122,56 +122,56 @@ async def multi_slot_rank(request: Request, policy: Policy) -> Response:
         )
         for slot in asked.slots
     ]
-    reply = await decided(runtime(request), policy, _decision(asked, slots=slots))
+    reply = await decided(runtime(request), deployed, _decision(asked, slots=slots))
     if reply.slots is UNSET:
         raise InputError(f"the eventId {asked.event_id!r} was ranked without slots; rank with another one")
     chosen = [{"id": slot.slot, "rewardActionId": slot.arm} for slot in reply.slots]
     return json_answer({"eventId": asked.event_id or reply.id, "slots": chosen}, 201)
 
 
-async def reward(request: Request, policy: Policy) -> Response:
+async def reward(request: Request, deployed: DeployedAgent) -> Response:
     """What an event earned."""
     given = await body(request, RewardValue)
     event = str(request.scope["event"])
-    await rewarded(runtime(request), policy, RewardLine(id=event, value=given.value))
+    await rewarded(runtime(request), deployed, RewardLine(id=event, value=given.value))
     return Response(status_code=204)
 
 
-async def multi_slot_reward(request: Request, policy: Policy) -> Response:
+async def multi_slot_reward(request: Request, deployed: DeployedAgent) -> Response:
     """What slots of an event earned."""
     given = await body(request, SlotRewards)
     event = str(request.scope["event"])
     lines = [RewardLine(id=event, value=each.value, slot=each.slot_id) for each in given.reward]
     if lines:
-        await rewarded(runtime(request), policy, *lines)
+        await rewarded(runtime(request), deployed, *lines)
     return Response(status_code=204)
 
 
-async def activate(request: Request, policy: Policy) -> Response:
+async def activate(request: Request, deployed: DeployedAgent) -> Response:
     """An event was used."""
     event = str(request.scope["event"])
-    if not await activated(runtime(request), policy, event):
+    if not await activated(runtime(request), deployed, event):
         raise Refused(
             404, "InvalidEventIdToActivate", f"there is no event {event[:100]!r} to activate; rank first"
         )
     return Response(status_code=204)
 
 
-async def get_configuration(request: Request, policy: Policy) -> Response:
+async def get_configuration(request: Request, deployed: DeployedAgent) -> Response:
     """The settings in Personalizer's words."""
-    return json_answer(await _shown(request, await _row(request, policy)))
+    return json_answer(await _shown(request, await _row(request, deployed)))
 
 
-async def put_configuration(request: Request, policy: Policy) -> Response:
+async def put_configuration(request: Request, deployed: DeployedAgent) -> Response:
     """Change them."""
     given = decoded(await read(request, runtime(request).limits.body), dict[str, Any])
 
     def change(before: BanditConfig | None) -> BanditConfig:
         if before is None:
-            raise no_bandit(policy.name)
+            raise no_bandit(deployed.name)
         return changed(before, patched(given, before))
 
-    row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, policy.name, change)
+    row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, deployed.name, change)
     await runtime(request).refresh()
     return json_answer(await _shown(request, row))
 
@@ -181,18 +181,18 @@ async def _shown(request: Request, row: BanditRow) -> dict[str, Any]:
     return shown(row.config, row.created if edited is None else edited.time)
 
 
-async def model_properties(request: Request, policy: Policy) -> Response:
+async def model_properties(request: Request, deployed: DeployedAgent) -> Response:
     """When the model was made, and changed last."""
-    row = await _row(request, policy)
+    row = await _row(request, deployed)
     first, last = await _times(request, row, "publish")
     return json_answer(
         {"creationTime": iso(first or row.created), "lastModifiedTime": iso(last or row.created)}
     )
 
 
-async def log_properties(request: Request, policy: Policy) -> Response:
+async def log_properties(request: Request, deployed: DeployedAgent) -> Response:
     """From when to when there are decisions."""
-    first, last = await _times(request, await _row(request, policy), "decision")
+    first, last = await _times(request, await _row(request, deployed), "decision")
     return json_answer({"dateRange": None if first is None else {"from": iso(first), "to": iso(last)}})
 
 
@@ -202,7 +202,7 @@ async def _times(request: Request, row: BanditRow, kind: str) -> Any:
     return (await asyncio.to_thread(runtime(request).store.rows, sql, (row.id, kind)))[0]
 
 
-_Call = Callable[[Request, Policy], Awaitable[Response]]
+_Call = Callable[[Request, DeployedAgent], Awaitable[Response]]
 #: Method and path -> the role it needs, what does it, and the code of an error in what was sent.
 _CALLS: dict[tuple[str, str], tuple[str, _Call, str]] = {
     ("POST", "rank"): ("decide", rank, "InvalidRankRequest"),
@@ -243,7 +243,7 @@ async def call(request: Request) -> Response:
         request.scope["event"] = escaped(event)
         request.scope["operation"] = f"personalizer {handler.__name__}"
         name = str(request.path_params.get("name") or key.bandit or DEFAULT)
-        return await handler(request, await _policy(runtime(request), name))
+        return await handler(request, await _deployed(runtime(request), name))
     except Exception as error:
         refused = refusal(error)
         if refused is None:
@@ -253,18 +253,18 @@ async def call(request: Request) -> Response:
         raise Refused(refused.status, known, refused.message, headers) from error
 
 
-async def _policy(service: Runtime, name: str) -> Policy:
+async def _deployed(service: Runtime, name: str) -> DeployedAgent:
     """A Personalizer resource was there before its first call: so is the default bandit."""
-    policy = await service.policy(name)
-    if policy is None and name == DEFAULT:
+    deployed = await service.deployed(name)
+    if deployed is None and name == DEFAULT:
         await asyncio.to_thread(
             service.store.put_bandit, name, lambda before: before or checked(BanditConfig())
         )
         await service.refresh()
-        policy = await service.policy(name)
-    if policy is None:
+        deployed = await service.deployed(name)
+    if deployed is None:
         raise no_bandit(name)
-    return policy
+    return deployed
 
 
 def _without_version(request: Request) -> str:
@@ -339,10 +339,10 @@ def _ranking(actions: Sequence[str], reply: DecisionAnswer) -> list[dict[str, An
     return [{"id": action, "probability": probabilities.get(action, 0.0)} for action in ranked]
 
 
-async def _row(request: Request, policy: Policy) -> BanditRow:
-    row = await asyncio.to_thread(runtime(request).store.bandit, policy.name)
+async def _row(request: Request, deployed: DeployedAgent) -> BanditRow:
+    row = await asyncio.to_thread(runtime(request).store.bandit, deployed.name)
     if row is None:
-        raise no_bandit(policy.name)
+        raise no_bandit(deployed.name)
     return row
 
 

@@ -1,4 +1,4 @@
-"""What a process of the service holds: the store, the writer of the log, the newest policies, the learner."""
+"""What a process of the service holds: the store, the writer of the log, the deployed agents, the learner."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from treebandit.errors import SavedFileError, StoreError
 from treebandit.service import jobs, models
-from treebandit.service.deciding import Policy, fresh_policy, own_stream
+from treebandit.service.deciding import DeployedAgent, fresh_deployed, own_stream
 from treebandit.service.jobs import Jobs
 from treebandit.service.keys import KeyRing
 from treebandit.service.learner import Learner
@@ -85,7 +85,7 @@ class Runtime:
         elif learner == "process":
             self.learner = LearnerProcess(store.secret_url, published=self._wake)
         self._poll = poll
-        self._policies: dict[str, Policy] = {}
+        self._deployed: dict[str, DeployedAgent] = {}
         self._rows: dict[str, BanditRow] = {}
         #: Models that could not be loaded: bandit -> version, and when to try it again.
         self._refused: dict[int, tuple[int, float]] = {}
@@ -124,11 +124,11 @@ class Runtime:
         await asyncio.to_thread(self.writer.stop)
         self.store.close()
 
-    async def policy(self, name: str) -> Policy | None:
+    async def deployed(self, name: str) -> DeployedAgent | None:
         """What decides for a bandit; the store is asked where this process does not know it yet."""
-        if name not in self._policies:
+        if name not in self._deployed:
             await self._look_anew()
-        found = self._policies.get(name)
+        found = self._deployed.get(name)
         if found is None and (name in self._rows or name in self.store.unreadable):
             why = "this replica cannot load the bandit; /health/ready says why"
             raise Refused(503, "BanditUnavailable", why, {"Retry-After": "1"})
@@ -150,17 +150,18 @@ class Runtime:
             self._next_look = None  # who asks from here on needs another look
             rows = {row.name: row for row in await asyncio.to_thread(self.store.bandits)}
             for name, row in rows.items():
-                policy = self._policies.get(name)
-                if policy is not None and policy.bandit == row.id:
+                deployed = self._deployed.get(name)
+                if deployed is not None and deployed.bandit != row.id:
+                    deployed = None
+                if deployed is not None and deployed.revision != row.revision:
                     # Whether or not the newest model can be read here.
-                    policy.config, policy.revision = row.config, row.revision
-                else:
-                    policy = None
-                if policy is None or policy.version != row.version:
-                    await self._renew(row, policy)
+                    deployed = replace(deployed, config=row.config, revision=row.revision)
+                    self._deployed[name] = deployed
+                if deployed is None or deployed.version != row.version:
+                    await self._renew(row, deployed)
             unreadable = self.store.unreadable
-            for gone in self._policies.keys() - rows.keys() - unreadable.keys():
-                del self._policies[gone]
+            for gone in self._deployed.keys() - rows.keys() - unreadable.keys():
+                del self._deployed[gone]
             for name in self._rows.keys() - rows.keys():
                 self._clear_problem(name)
             self._rows = rows
@@ -176,38 +177,38 @@ class Runtime:
         else:
             self.warnings.pop(what, None)
 
-    async def _renew(self, row: BanditRow, policy: Policy | None) -> None:
+    async def _renew(self, row: BanditRow, deployed: DeployedAgent | None) -> None:
         """Take up the newest model of one bandit; where that fails, the others must not suffer."""
         refused, again = self._refused.get(row.id, (-1, 0.0))
         if refused == row.version and time.monotonic() < again:
             return
         try:
-            above = self._known(row, policy)
-            self._policies[row.name], unreadable = await asyncio.to_thread(self._loaded, row, above)
+            above = self._known(row, deployed)
+            self._deployed[row.name], unreadable = await asyncio.to_thread(self._loaded, row, above)
         except Exception as error:
-            self._refuse(row, policy, error)
+            self._refuse(row, deployed, error)
         else:
             self._refused.pop(row.id, None)
             self._clear_problem(row.name)
             if unreadable is not None:
-                self._refuse(row, self._policies[row.name], unreadable)
+                self._refuse(row, self._deployed[row.name], unreadable)
 
-    def _known(self, row: BanditRow, policy: Policy | None) -> int:
+    def _known(self, row: BanditRow, deployed: DeployedAgent | None) -> int:
         """The last version that need not be looked at: it decides, or could not be read."""
-        if policy is None or policy.version > row.version:
+        if deployed is None or deployed.version > row.version:
             return 0
         refused, again = self._refused.get(row.id, (0, 0.0))
-        return max(policy.version, refused if again == math.inf and refused < row.version else 0)
+        return max(deployed.version, refused if again == math.inf and refused < row.version else 0)
 
-    def _refuse(self, row: BanditRow, policy: Policy | None, error: Exception) -> None:
+    def _refuse(self, row: BanditRow, deployed: DeployedAgent | None, error: Exception) -> None:
         """Go on with an older model or, where none can be read, as at the beginning, and say so."""
         # One that another version of treebandit has written will not be readable later either.
         unreadable = isinstance(error, SavedFileError)
         self._refused[row.id] = row.version, math.inf if unreadable else time.monotonic() + _PAUSE
         why = str(error) or type(error).__name__
-        if unreadable and policy is None:
+        if unreadable and deployed is None:
             with suppress(Exception):  # its agent cannot be made here either
-                self._policies[row.name] = fresh_policy(row.id, row.name, row.config, row.revision)
+                self._deployed[row.name] = fresh_deployed(row.id, row.name, row.config, row.revision)
                 why += "; no older one either, so that it decides as one that has learned nothing"
         self.warnings[f"model of {row.name}"] = why
         _log.warning("a model cannot be loaded: %s", error, extra={"bandit": row.name})
@@ -215,19 +216,17 @@ class Runtime:
     def _clear_problem(self, name: str) -> None:
         self.warnings.pop(f"model of {name}", None)
 
-    def _loaded(self, row: BanditRow, above: int) -> tuple[Policy, SavedFileError | None]:
+    def _loaded(self, row: BanditRow, above: int) -> tuple[DeployedAgent, SavedFileError | None]:
         """What decides with the newest model that can be read, and why a newer one cannot."""
         found = None
         if row.version:
             found = models.newest_readable(self.store, row.id, above=above)
             found = found or models.newest_readable(self.store, row.id)
         if found is None:
-            made = fresh_policy(row.id, row.name, row.config, row.revision)
-            made.version = row.version
-            return made, None
+            return fresh_deployed(row.id, row.name, row.config, row.revision, row.version), None
         model, agent, unreadable = found
         own = own_stream(agent)
-        return Policy(row.id, row.name, row.config, row.revision, model.version, own), unreadable
+        return DeployedAgent(row.id, row.name, row.config, row.revision, model.version, own), unreadable
 
     def wake(self) -> None:
         """Let the learner look at once for what is new in the log."""
