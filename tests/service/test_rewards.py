@@ -119,6 +119,17 @@ def test_what_counts_was_set_when_the_decision_was_made(sqlite):
     assert exported(shop) == {"summed": 5.0, "first": 2.0}
 
 
+def test_default_rewards_have_the_bounds_of_rewards(served):
+    path = "/v1/bandits/bounds"
+    for default in (1e31, -1e31, 1e200, 1e308):
+        said = served.make("bounds", status=400, reward_default=default)["error"]["message"]
+        assert "within ±1e+30" in said
+    served.make("bounds", reward_default=-1e30)
+    assert "±1e+30" in served.call("PATCH", path, {"reward_default": 1e31}, 400)["error"]["message"]
+    served.decide("d", name="bounds")
+    assert "±1e+30" in served.reward("d", 1e31, name="bounds", status=400)["error"]["message"]
+
+
 def test_a_new_feature_that_could_not_be_learned_is_refused(served):
     served.make("large", agent={"class": "LinUCB", "seed": 0})
     served.decide("d", name="large")

@@ -33,6 +33,7 @@ from treebandit.service.bodies import (
     check_bytes,
 )
 from treebandit.service.bulk import decisions_of, lines_of
+from treebandit.service.config import LARGEST_REWARD
 from treebandit.service.deciding import DeployedAgent, answer
 from treebandit.service.entries import (
     New,
@@ -65,7 +66,6 @@ OPERATIONS = Operations()
 _encode = msgspec.json.Encoder().encode
 _ID = re.compile(ID_PATTERN)
 _KEY = re.compile(TEXT_PATTERN)
-_LARGEST = 1e30
 #: Lines whose errors are told.
 _MOST_ERRORS = 100
 #: Decisions of a batch that are made before others have their turn.
@@ -319,8 +319,10 @@ def _new_reward(deployed: DeployedAgent, given: RewardLine) -> NewReward:
     decision = given.id if given.slot is None else slot_id(given.id, given.slot)
     _check_id(given.id)
     values = given.value if isinstance(given.value, list) else [given.value]
-    if not values or not all(math.isfinite(value) and abs(value) <= _LARGEST for value in values):
-        raise InputError(f"the reward {str(given.value)[:60]}; give finite numbers within ±{_LARGEST:g}")
+    if not values or not all(math.isfinite(value) and abs(value) <= LARGEST_REWARD for value in values):
+        raise InputError(
+            f"the reward {str(given.value)[:60]}; give finite numbers within ±{LARGEST_REWARD:g}"
+        )
     key = given.key or IDS.new()
     if len(key) > 256 or not _KEY.search(key):
         raise InputError("the key has control characters, or more than 256 characters")

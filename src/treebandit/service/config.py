@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import secrets
 from typing import Annotated, Any, Literal
 
@@ -20,6 +19,8 @@ Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e10)]
 #: Seeds in JSON: every language reads whole numbers of 31 bits.
 _SEEDS = 2**31
 _LARGEST = 1e300
+#: Rewards and default rewards are within ± this, so that sums and squares of them are finite.
+LARGEST_REWARD = 1e30
 
 
 class BanditConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -62,8 +63,11 @@ def checked(config: BanditConfig, *, known: bool = False) -> BanditConfig:
 
     known: the agent was tried when its bandit was made.
     """
-    if config.reward_default is not None and not math.isfinite(config.reward_default):
-        raise ParameterError(f"reward_default={config.reward_default}; give a finite number, or null")
+    default = config.reward_default
+    if default is not None and not abs(default) <= LARGEST_REWARD:
+        raise ParameterError(
+            f"reward_default={default}; give a finite number within ±{LARGEST_REWARD:g}, or null"
+        )
     if config.retention is not None and 86_400 * config.retention < config.wait:
         raise ParameterError(
             f"retention={config.retention:g} days is shorter than wait={config.wait:g} seconds, so that decisions "
