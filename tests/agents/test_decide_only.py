@@ -27,6 +27,7 @@ def test_an_agent_saved_without_history_decides_and_estimates_and_does_not_learn
     agent.save(tmp_path / "whole")
     agent.save(tmp_path / "small", history=False)
     small = treebandit.load(tmp_path / "small")
+    assert [agent.decide_only, small.decide_only] == [False, True]
     mine, others = (each.estimate(X[:3], arms=offered) for each in (agent, small))
     for member in ("mean", "variance", "count"):
         assert getattr(mine, member).tolist() == getattr(others, member).tolist()

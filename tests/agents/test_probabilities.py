@@ -19,7 +19,7 @@ from treebandit import (
     Uniform,
     best_arm,
 )
-from treebandit.errors import InputError, NoFeasibleChoiceError
+from treebandit.errors import InputError, NoFeasibleChoiceError, ParameterError
 from treebandit.policies.floor import ScoreDraws, choices
 
 #: Under so small a p-value two distributions differ; seeds are fixed.
@@ -286,6 +286,17 @@ def test_probabilities_are_told_by_other_draws_once_these_are_renewed():
     assert not np.array_equal(told[0], after)
     assert np.allclose(told[0], after, atol=0.3)
     assert agent.clock == clock
+
+
+def test_an_agent_draws_by_the_seed_that_it_is_given_later():
+    mine, same, own = (unsure("TETS-leaves") for _ in range(3))
+    mine.reseed(5)
+    same.reseed(5)
+    own.reseed()
+    told = [each.probabilities(X[0], arms=OFFERED).tolist() for each in (mine, same, own)]
+    assert told[0] == told[1] != told[2]
+    with pytest.raises(ParameterError, match="seed"):
+        mine.reseed(-1)
 
 
 def test_an_agent_tells_whether_its_arms_are_numbers():

@@ -189,7 +189,7 @@ class BanditForest(BaseAgent):
     def _restore(self, state: dict[str, Any]) -> None:
         self._arms = ArmIndex(schema.labels(state, "labels"))
         self._early = History.restored(schema.part(state, "early"))
-        self._early.check(self._inputs.columns, self._inputs.with_arms, whole=not self._decide_only)
+        self._early.check(self._inputs.columns, self._inputs.with_arms, whole=not self.decide_only)
         least, greatest, self._least = (float(value) for value in schema.items(state, "range", most=3))
         self._range = least, greatest
         if schema.optional(state, "forest") is None:

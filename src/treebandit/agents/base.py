@@ -68,8 +68,8 @@ class BaseAgent(Locked):
         check_seed(self.seed)
         self.clock = 0
         self._decided = False
-        #: Whether it was loaded from a file without history.
-        self._decide_only = False
+        #: Whether it was loaded from a file without history, and so refuses to learn.
+        self.decide_only = False
         self.columns = deepcopy(self.columns)  # their owner may change them
         self._inputs = Inputs(self.columns, new_columns=self.new_columns)
         self._random = np.random.default_rng(self.seed)
@@ -165,6 +165,13 @@ class BaseAgent(Locked):
             seed = int(self._random.integers(2**63))
             self._random.bit_generator.state = np.random.PCG64(seed).state
 
+    def reseed(self, seed: int | None = None) -> None:
+        """Draw from another random stream from now on; None: from one that nobody else has."""
+        check_seed(seed)
+        with self._lock:
+            self._finish()
+            self._random = np.random.default_rng(seed)
+
     def score(self, candidates: Candidates) -> Floats:
         """One score per candidate, (n,): advances the clock and the random stream, and learns nothing."""
         if not isinstance(candidates, Candidates):
@@ -191,7 +198,7 @@ class BaseAgent(Locked):
             return
         with self._lock:
             self._finish()
-            deciding.refuse_learning(self._decide_only)
+            deciding.refuse_learning(self.decide_only)
             if (decisions := deciding.decisions_in(contexts)) is not None:
                 contexts, rewards, arms = deciding.rows_to_learn(contexts, rewards, decisions, arms)
                 new_arms = True  # they were offered, if perhaps by another agent
@@ -336,7 +343,7 @@ class BaseAgent(Locked):
         self._inputs, self.clock = inputs, clock
 
     def _whole_state(self, *, history: bool = True) -> dict[str, Any]:
-        history = history and not self._decide_only
+        history = history and not self.decide_only
         return {
             "clock": self.clock,
             "decided": self._decided,
@@ -350,7 +357,7 @@ class BaseAgent(Locked):
         """Take up the whole state of an agent that was made with the same arguments."""
         self.clock = schema.whole(state, "clock")
         self._decided = schema.flag(state, "decided")
-        self._decide_only = schema.flag(state, "decide_only")
+        self.decide_only = schema.flag(state, "decide_only")
         self._random.bit_generator.state = schema.random_state(state, "random")
         inputs = schema.part(state, "inputs")
         self._inputs = Inputs.restored(inputs, self.columns, new_columns=self.new_columns)

@@ -172,4 +172,4 @@ class ModelAgent(BaseAgent):
         self.model.restore(schema.part(state, "model"))
         history = optional(self.model, "history")
         if history is not None:
-            history.check(self._inputs.columns, self._inputs.with_arms, whole=not self._decide_only)
+            history.check(self._inputs.columns, self._inputs.with_arms, whole=not self.decide_only)

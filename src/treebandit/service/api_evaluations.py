@@ -28,7 +28,7 @@ async def start(request: Request) -> Response:
     row = await bandit(request)
     asked = await body(request, EvaluationRequest)
     service = runtime(request)
-    service.jobs.check(row, asked)
+    service.jobs.check(asked)
     number = await service.jobs.start(row, asked)
     found = await asyncio.to_thread(jobs.find, service.store, row, number)
     return json_answer(found[0], 202)

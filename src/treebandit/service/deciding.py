@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from treebandit.core import Random
 from treebandit.errors import InputError
@@ -224,7 +223,7 @@ def fresh_deployed(
 
 def own_stream(agent: Any) -> Any:
     """The agent with a random stream of this process: replicas must not draw the same numbers."""
-    agent._random = np.random.default_rng()
+    agent.reseed()
     return agent
 
 

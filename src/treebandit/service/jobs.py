@@ -78,10 +78,10 @@ class Jobs:
         self._turn = asyncio.Semaphore(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def check(self, row: BanditRow, asked: EvaluationRequest) -> None:
+    def check(self, asked: EvaluationRequest) -> None:
         """Raise where a request cannot be run, before it is taken."""
         for policy in asked.policies:
-            _check_policy(policy, row)
+            _check_policy(policy)
         for moment in (asked.since, asked.until):
             if moment is not None:
                 microseconds(moment)
@@ -205,7 +205,7 @@ def _answer(row: tuple[Any, ...], now: int, *, whole: bool) -> JobAnswer:
     return reply
 
 
-def _check_policy(policy: str, row: BanditRow) -> None:
+def _check_policy(policy: str) -> None:
     kind, _, name = policy.partition(":")
     if policy in ("uniform", "logging", "agent") or (kind == "arm" and name):
         return

@@ -122,7 +122,7 @@ class BanditLearner:
         """Delete the models from before the last erasure: there are newer ones now."""
         erased = self._store.last_entry(self._bandit, ["erasure"], self.fold.place)
         if erased is not None:
-            models.forget_before(self._store, self._session.connection, self._bandit, erased.place)
+            models.forget_before(self._session.connection, self._bandit, erased.place)
 
 
 class Learner:

@@ -130,7 +130,7 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
     agent = loaded(data, max_bytes=saving.MAX_BYTES)
     if not isinstance(agent, BaseAgent):
         raise SavedFileError(f"the model is a {type(agent).__name__}; upload an agent")
-    if agent._decide_only:
+    if agent.decide_only:
         raise SavedFileError(
             "the model has no history, so that it can decide but not learn; download one with history=true"
         )
@@ -246,7 +246,7 @@ def _found(store: Store, bandit: int, kind: ModelKind, where: str, *values: int)
     return None
 
 
-def forget_before(store: Store, connection: Connection, bandit: int, place: int) -> None:
+def forget_before(connection: Connection, bandit: int, place: int) -> None:
     """Delete snapshots and checkpoints made of entries before a place, of which some were erased."""
     with transaction(connection):
         connection.rows(
