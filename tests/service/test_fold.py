@@ -237,7 +237,7 @@ def test_a_roll_back_whose_kept_state_cannot_be_loaded_is_made_from_the_log(sqli
     play(shop, 5, 100)
     models.roll_back(sqlite, shop.row.id, shop.now.version)
     with monkeypatch.context() as patch:
-        patch.setattr(Fold, "_keep_state", lambda fold, place: fold._passed.update({place: UNREADABLE}))
+        patch.setattr(Fold, "_keep_state", lambda fold, place, _: fold._passed.update({place: UNREADABLE}))
         again = shop.fold(from_checkpoint=False)
     assert state(again.agent, tmp_path) == before
     session.close()

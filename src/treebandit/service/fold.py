@@ -123,7 +123,7 @@ class Fold:
         read = 0
         for entry in entries:
             while self._targets and self._targets[0] < entry.place:
-                self._keep_state(self._targets.pop(0))
+                self._keep_state(self._targets.pop(0), self)
             before = self.rows, self.skipped
             _STEPS[entry.kind](self, entry, about)
             self.place, read = entry.place, read + 1
@@ -255,16 +255,15 @@ class Fold:
                 self.offset, self.rows, self.offered = then.offset, then.rows, then.offered
                 return
         before = Fold.at(self.store, self.bandit, target, passed=self._passed)
-        before._passed = self._passed
-        before._keep_state(target)
+        self._keep_state(target, before)
         self.agent = before.agent
         self.offset, self.rows, self.offered = before.offset, before.rows, before.offered
 
-    def _keep_state(self, target: int) -> None:
-        """Keep this state for entries that roll back to it; one that cannot be saved is made from the log for each."""
+    def _keep_state(self, target: int, fold: Fold) -> None:
+        """Keep a state for entries that roll back to it; one that cannot be saved is made from the log for each."""
         with suppress(SavedFileError):
-            data = models.saved_bytes(self.agent)
-            self._passed[target] = _State(data, self.offset, self.rows, self.offered)
+            data = models.saved_bytes(fold.agent)
+            self._passed[target] = _State(data, fold.offset, fold.rows, fold.offered)
 
     def _erasure(self, entry: Entry, about: About) -> None:
         if entry.place <= self.erased:
