@@ -104,6 +104,23 @@ def test_booleans_enter_a_number_column_and_stay_categories_in_their_own(library
     assert encoder.columns.categories == (0, 2)
 
 
+@pytest.mark.parametrize("size", [1, 3, 30])
+@pytest.mark.parametrize("kind", ["int64", "int8", "bool", "float64", "Int64", "boolean", "category"])
+@pytest.mark.parametrize("values", [[1, 2, 3], [True, False, True], [0.5, 1.5, 2.5]])
+def test_a_missing_category_is_missing_beside_columns_of_any_type(values, kind, size):
+    first = pd.DataFrame({"a": pd.Categorical(values), "b": pd.Series([1, 0, 1]).astype(kind)})
+    missing = pd.DataFrame(
+        {"a": pd.Categorical([None] * size, categories=values[:2]), "b": pd.Series([1] * size).astype(kind)}
+    )
+    numbers = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 0.0]})
+    for learned in (first, numbers):
+        encoder = Table()
+        encoder.learn(learned)
+        known = encoder.score(learned.iloc[:1])[0, 1]
+        for read in (encoder.score, encoder.learn):
+            np.testing.assert_array_equal(read(missing), [[NAN, known]] * size)
+
+
 def test_listed_categories_come_at_once_and_in_their_order():
     encoder = Table()
     frame = pd.DataFrame({"a": pd.Categorical(["x", "y"], ["z", "y", "x"])})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from treebandit.core import Floats
 from treebandit.errors import InputError, ShapeError
 from treebandit.features.columns import GivenColumn, plain, unusable
@@ -74,22 +76,23 @@ def few_rows(frame: Any) -> list[dict[str, Any]] | None:
     if library == "polars":
         names, rows = frame.columns, frame.rows()
     else:
-        # One array of all columns: of objects where they differ in type.
-        values = frame.to_numpy()
-        if values.dtype.kind not in "fiubO":
-            return None
-        names, rows = frame.columns.tolist(), values.tolist()
+        # As objects: an array of one type has no place for the missing values of a categorical.
+        names, rows = frame.columns.tolist(), frame.to_numpy(object).tolist()
     found = [dict(zip(names, row, strict=True)) for row in rows]
     return found if not found or len(found[0]) == len(names) else None
 
 
 def whole_table(data: nw.DataFrame[Any]) -> tuple[list[str], Floats] | None:
     """Names and values of a pandas frame of numbers, in one piece; None of any other frame."""
-    # As an array, polars would turn dates into numbers without a word; pandas gives objects.
-    if not data.implementation.is_pandas():
+    # Other types may become wrong numbers without a word: dates of polars, missing values of categoricals.
+    if not data.implementation.is_pandas() or not all(map(_is_numpy_number, data.to_native().dtypes)):
         return None
     values = data.to_numpy()
     return ([str(name) for name in data.columns], values) if values.dtype.kind in "fiub" else None
+
+
+def _is_numpy_number(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "fiub"
 
 
 def eager(frame: Any) -> nw.DataFrame[Any]:
