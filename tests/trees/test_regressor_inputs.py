@@ -61,15 +61,42 @@ def test_ordinary_rows_are_the_same_in_any_type(dtype):
         pl.DataFrame({"day": [datetime.date(2024, 1, 1)] * 60, "x": NUMBERS}),
         pa.table({"day": [datetime.datetime(2024, 1, 1)] * 60}),
         np.ma.masked_array(NUMBERS[:, None], mask=NUMBERS[:, None] % 2 == 0),
+        pd.DataFrame({"a": ["1", "2", "10"] * 20}),
+        pd.DataFrame({"a": ["1", "2", None] * 20, "x": NUMBERS}, dtype=object),
+        pd.DataFrame({"a": pd.Categorical(["1", "2", "10"] * 20)}),
+        pl.DataFrame({"a": ["1", "2", "10"] * 20}),
+        pl.DataFrame({"a": ["1", "2", "10"] * 20}, schema={"a": pl.Categorical}),
+        pa.table({"a": pa.array(["1", "2", "10"] * 20).dictionary_encode()}),
+        np.array([["1", 2.0]] * 60, object),
     ],
     ids=lambda rows: type(rows).__name__,
 )
 def test_rows_that_are_no_numbers_are_refused(rows):
-    with pytest.raises(InputError, match=r"dates|time spans|text|masked|date to numbers"):
+    with pytest.raises(InputError, match=r"dates|time spans|text|masked|date to numbers|same name"):
         make().fit(rows, NUMBERS)
     model = make().fit(np.ones((60, np.shape(rows)[1])), NUMBERS)
     with pytest.raises(InputError):
         model.predict(rows)
+
+
+@pytest.mark.parametrize("values", [[1, 2, None, 3], [True, False, None, True]])
+def test_categories_that_are_numbers_are_read_as_numbers(values):
+    """Missing ones are missing, whatever stands beside them."""
+    given = values * 15
+    beside = [type(values[0])()] * 60
+    expected = np.column_stack([[np.nan if value is None else float(value) for value in given], beside])
+    frames = [
+        pd.DataFrame({"a": pd.Categorical(given), "b": beside}, index=np.arange(60)[::-1]),
+        pd.DataFrame({"a": pd.Series(given, dtype=object), "b": beside}),
+        pa.table({"a": pa.array(given).dictionary_encode(), "b": beside}),
+        pl.DataFrame({"a": given, "b": beside}),
+    ]
+    targets = np.tile([1.0, 2.0, 9.0, 4.0], 15)
+    means = make().fit(expected, targets).predict(expected)
+    for frame in frames:
+        model = make().fit(frame, targets)
+        assert model.feature_names_in_.tolist() == ["a", "b"]
+        assert model.predict(frame).tolist() == means.tolist()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 
 from treebandit.core import Floats
 from treebandit.errors import InputError, ShapeError
-from treebandit.features.columns import GivenColumn, plain, unusable
+from treebandit.features.columns import GivenColumn, numbers, plain, unusable
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -111,18 +111,17 @@ def eager(frame: Any) -> nw.DataFrame[Any]:
         ) from error
 
 
-def refuse_dates(frame: Any) -> None:
-    """Raise an InputError where a column of a frame holds dates, times or time spans."""
-    if type(frame).__module__.partition(".")[0] == "pandas":  # in which columns may share a name
-        found = [
-            (name, kind)
-            for name, kind in zip(frame.columns, frame.dtypes, strict=True)
-            if getattr(kind, "kind", "O") in "Mm"
-        ]
-    else:
-        found = [(name, kind) for name, kind in eager(frame).schema.items() if kind.is_temporal()]
-    for name, kind in found:
-        raise unusable(str(name), str(kind), [])
+def with_numbers(frame: Any) -> Any:
+    """The frame with every column as numbers, missing ones NaN; an InputError where one holds anything else."""
+    import narwhals.stable.v2 as nw
+
+    data = eager(frame)
+    others = [cast("nw.Series[Any]", each) for each in data.iter_columns() if not each.dtype.is_numeric()]
+    read = [
+        nw.new_series(each.name, numbers(_read_series(each)), nw.Float64, backend=data.implementation)
+        for each in others
+    ]
+    return data.with_columns(*read).to_native() if read else data.to_native()
 
 
 def read_frame(data: nw.DataFrame[Any]) -> list[GivenColumn]:

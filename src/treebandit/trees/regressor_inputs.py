@@ -9,29 +9,30 @@ from numpy.typing import NDArray
 
 from treebandit.core import Columns
 from treebandit.errors import InputError
-from treebandit.features.frames import is_frame, refuse_dates
+from treebandit.features.frames import is_frame, with_numbers
 from treebandit.features.values import array_of, numbers_of, shown
 
 #: What scikit-learn's `validate_data` is to make of rows: digits that 32 bits do not hold are still needed.
 AS_NUMBERS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
 
 _KINDS = {"M": "dates", "m": "time spans", "U": "text", "S": "bytes", "V": "records"}
-_DATES = (np.datetime64, np.timedelta64)
+_NO_NUMBERS = (np.datetime64, np.timedelta64, str, bytes)
 
 
 def table_of(X: Any) -> Any:
-    """Rows for scikit-learn to validate: a frame as it is, with its names, anything else as an array."""
+    """Rows for scikit-learn to validate: a frame of numbers, with its names, anything else as an array."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InputError(
             f"X is a sparse {type(X).__name__}; a split needs to know a missing value from a 0, so give a dense array: "
             "X.toarray()"
         )
     if is_frame(X):
-        refuse_dates(X)
-        return X
+        return with_numbers(X)
     array = array_of(X, "rows of X")
     if array.dtype.kind == "O":
-        kinds = {_KINDS[value.dtype.kind] for value in array.ravel() if isinstance(value, _DATES)}
+        kinds = {
+            _KINDS[np.asarray(value).dtype.kind] for value in array.ravel() if isinstance(value, _NO_NUMBERS)
+        }
     else:
         kinds = {_KINDS[array.dtype.kind]} if array.dtype.kind in _KINDS else set()
     if kinds:
