@@ -5,11 +5,15 @@ import json
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pytest
 from features.encoded import NAN, Table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treebandit import LinUCB
 from treebandit.core import Columns
+from treebandit.errors import InputError
 from treebandit.features.frame_encoder import FrameEncoder
 
 # Lone surrogates stay away: polars refuses them.
@@ -181,3 +185,47 @@ def test_dicts_are_rows_of_a_frame(table):
         frames.learn(frame), dicts.learn([dict(reversed(row.items())) for row in rows])
     )
     assert frames.state() == dicts.state()
+
+
+def test_columns_of_a_record_batch_go_by_name():
+    batch = pa.record_batch({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    agent, twin = LinUCB(seed=0), LinUCB(seed=0)
+    for each, rows in ((agent, batch), (twin, pa.table({"b": [3.0, 4.0], "a": [1.0, 2.0]}))):
+        each.learn(rows, [1.0, 0.0], arms=["x", "y"])
+        decisions = each.decide_many(rows.select(["b", "a"]), arms=["x", "y"])
+        each.learn(decisions, [1.0, 2.0])
+    swapped = batch.select(["b", "a"])
+    expected = twin.estimate(pl.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}), arms=["x", "y"])
+    np.testing.assert_allclose(agent.estimate(swapped, arms=["x", "y"]).mean, expected.mean)
+    with pytest.raises(InputError, match="has learned rows with named columns"):
+        agent.estimate([[1.0, 3.0], [2.0, 4.0]], arms=["x", "y"])
+
+
+class Exchanged(np.ndarray):
+    """An array that names its columns by a protocol."""
+
+    def __dataframe__(self): ...
+
+
+class Named(np.ndarray):
+    column_names = ("a", "b")
+
+
+class Streamed(np.ndarray):
+    columns = ("a", "b")
+
+    def __arrow_c_stream__(self): ...
+
+
+@pytest.mark.parametrize("kind", [Exchanged, Named, Streamed])
+def test_a_table_of_an_unknown_kind_is_not_read_by_position(kind):
+    rows = np.ones((2, 2)).view(kind)
+    for call in (LinUCB(seed=0).choose, LinUCB(seed=0).decide_many):
+        with pytest.raises(InputError, match="is a table of a kind that is not known; give a pandas, polars"):
+            call(rows, arms=["x", "y"])
+
+
+def test_columns_alone_are_no_tables():
+    agent = LinUCB(seed=0)
+    for row in (pl.Series([1.0, 2.0]), pa.chunked_array([[1.0], [2.0]]), pa.array([1.0, 2.0])):
+        agent.choose(row, arms=["x", "y"])

@@ -99,6 +99,15 @@ def test_categories_that_are_numbers_are_read_as_numbers(values):
         assert model.predict(frame).tolist() == means.tolist()
 
 
+def test_columns_of_a_record_batch_go_by_name():
+    model = make().fit(pa.record_batch({"a": NUMBERS, "b": -NUMBERS}), NUMBERS)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(pa.record_batch({"b": -NUMBERS, "a": NUMBERS}))
+    with pytest.raises(InputError, match="is a table of a kind that is not known"):
+        model.predict(pa.table({"a": NUMBERS, "b": -NUMBERS}).to_reader())
+
+
 @pytest.mark.parametrize(
     "targets",
     [

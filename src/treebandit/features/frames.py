@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
 _FRAME_LIBRARIES = frozenset({"pandas", "polars", "pyarrow", "modin", "cudf", "dask", "narwhals"})
-_FRAME_CLASSES = frozenset({"DataFrame", "LazyFrame", "Table"})
+_FRAME_CLASSES = frozenset({"DataFrame", "LazyFrame", "Table", "RecordBatch"})
+#: What only things with named columns have.
+_TABLE_MARKS = ("__dataframe__", "column_names")
 #: So many rows are read value by value sooner than column by column.
 _FEW_ROWS = 8
 
@@ -23,6 +25,18 @@ _FEW_ROWS = 8
 def is_frame(thing: Any) -> bool:
     """Whether `thing` is a data frame (pandas, polars, pyarrow and their like); imports nothing."""
     return _is_of(thing, _FRAME_CLASSES)
+
+
+def refuse_table(thing: Any) -> None:
+    """Raise an InputError where `thing` has named columns, which it would lose as an array."""
+    streams_columns = hasattr(thing, "__arrow_c_stream__") and (
+        hasattr(thing, "columns") or hasattr(thing, "schema")
+    )
+    if streams_columns or any(hasattr(thing, mark) for mark in _TABLE_MARKS):
+        kind = f"{type(thing).__module__}.{type(thing).__name__}"
+        raise InputError(
+            f"{kind} is a table of a kind that is not known; give a pandas, polars or pyarrow frame"
+        )
 
 
 def is_series(thing: Any) -> bool:
@@ -100,8 +114,13 @@ def eager(frame: Any) -> nw.DataFrame[Any]:
     import narwhals.stable.v2 as nw
     from narwhals.exceptions import DuplicateError
 
+    native = nw.to_native(frame, pass_through=True)
+    if _is_of(native, ("RecordBatch",)):
+        import pyarrow as pa
+
+        native = pa.Table.from_batches([native])
     try:
-        return nw.from_native(nw.to_native(frame, pass_through=True), eager_only=True)
+        return nw.from_native(native, eager_only=True)
     except DuplicateError as error:
         raise ShapeError("two columns of the frame have the same name; rename one of them") from error
     except TypeError as error:

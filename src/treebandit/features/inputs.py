@@ -15,7 +15,7 @@ from treebandit.errors import ArmsError, InputError, ShapeError, TreebanditError
 from treebandit.features.arm_index import ArmLabels, check_range
 from treebandit.features.candidate_checks import check_codes, check_whole, check_width, fitted
 from treebandit.features.frame_encoder import FrameEncoder
-from treebandit.features.frames import is_frame, is_series
+from treebandit.features.frames import is_frame, is_series, refuse_table
 from treebandit.features.named_rows import has_names, named_list, named_values
 from treebandit.features.scaling import ColumnUnits, fits, refuse_infinite
 from treebandit.features.values import LARGEST, numbers_of, shown
@@ -225,6 +225,7 @@ class Inputs:
             return contexts
         if has_names(contexts) or (self.form == "named columns" and is_series(contexts)):
             return [named_values(contexts)]
+        refuse_table(contexts)
         return None
 
     def _many_rows(self, contexts: Any) -> Any:

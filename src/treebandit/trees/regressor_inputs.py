@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from treebandit.core import Columns
 from treebandit.errors import InputError
-from treebandit.features.frames import is_frame, with_numbers
+from treebandit.features.frames import is_frame, refuse_table, with_numbers
 from treebandit.features.values import array_of, numbers_of, shown
 
 #: What scikit-learn's `validate_data` is to make of rows: digits that 32 bits do not hold are still needed.
@@ -28,6 +28,7 @@ def table_of(X: Any) -> Any:
         )
     if is_frame(X):
         return with_numbers(X)
+    refuse_table(X)
     array = array_of(X, "rows of X")
     if array.dtype.kind == "O":
         kinds = {
