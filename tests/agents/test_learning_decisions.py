@@ -167,6 +167,38 @@ def test_a_list_of_decisions_keeps_the_types_of_columns(name):
     np.testing.assert_allclose(*each, rtol=0.02)
 
 
+def category(value, categories=None, *, ordered=False):
+    return pd.DataFrame({"zip": pd.Categorical([value], categories, ordered=ordered), "x": [1.0]})
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [category(10115), category(20095), category(10115)],
+        [category(10115), category(None), category(20095, [30, 20095])],
+        [category(None, [2, 1]), category(1, [3, 1]), category(3, [1, 2, 3])],
+        [category(False, [False]), category(None, np.array([], bool)), category(True, [True])],
+        [category(2, [2, 1], ordered=True), category(3, [3], ordered=True), category(2.5)],
+        [category(10), pd.DataFrame({"zip": [10], "x": [2.0]}), category(20)],
+        [category("b"), category("a"), category(None)],
+    ],
+)
+def test_categoricals_that_list_other_categories_are_learned_as_one_by_one(frames):
+    decisions = [LinUCB(seed=0).decide(frame, arms=["p"]) for frame in frames]
+    listed, apart = Bandit(seed=0), Bandit(seed=0)
+    listed.learn(decisions, [1.0, 0.0, 0.5])
+    for decision, reward in zip(decisions, [1.0, 0.0, 0.5], strict=True):
+        apart.learn(decision, reward)
+    assert inputs_of(listed)["encoder"] == inputs_of(apart)["encoder"]
+    assert listed.model.history.contexts.tobytes() == apart.model.history.contexts.tobytes()
+
+
+def test_categoricals_of_booleans_and_of_numbers_are_refused_in_one_list():
+    decisions = [LinUCB(seed=0).decide(category(value), arms=["p"]) for value in (True, 1)]
+    with pytest.raises(InputError, match="holds numbers .* where booleans belong"):
+        LinUCB(seed=0).learn(decisions, [1.0, 0.0])
+
+
 def test_sets_over_frames_are_learned_as_frames():
     frame = pd.DataFrame({"zip": pd.Categorical([10, 20, 30])})
     agent = LinUCB(seed=0)

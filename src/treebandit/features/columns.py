@@ -96,7 +96,7 @@ def _declared(name: Any, kind: Any) -> Column:
     categories = [cast("Category", plain_value(category)) for category in kind]
     codes = {category: code for code, category in enumerate(categories)}
     try:
-        _check_family(Column(name), categories)
+        check_family(Column(name), categories)
     except InputError as error:
         raise ParameterError(f"columns: {error}") from error
     if len(codes) < len(categories):
@@ -150,10 +150,10 @@ def codes_of(given: GivenColumn, column: Column) -> tuple[Floats, Column]:
     raws, plains = plain(given.name, values)
     found = [value for value in plains.values() if value is not None]
     if column.closed:
-        _check_family(column, found)
+        check_family(column, found)
         _check_declared(column, found)
     else:
-        _check_family(column, [*given.listed, *found])
+        check_family(column, [*given.listed, *found])
         flags = (False, True) if found and isinstance(found[0], bool) else ()
         column = column.registered([*given.listed, *flags, *sorted(found)])
     codes = cast("dict[Category, int]", column.codes)
@@ -172,7 +172,7 @@ def _check_declared(column: Column, values: list[Category]) -> None:
             )
 
 
-def _check_family(column: Column, values: list[Category]) -> None:
+def check_family(column: Column, values: list[Category]) -> None:
     """One column holds text, or booleans, or numbers: a mix is a mistake somewhere upstream."""
     first: Category | None = next(iter(column.codes or values), None)
     if first is None:

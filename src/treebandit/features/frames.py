@@ -9,7 +9,7 @@ import numpy as np
 
 from treebandit.core import Floats
 from treebandit.errors import InputError, ShapeError
-from treebandit.features.columns import GivenColumn, numbers, plain, unusable
+from treebandit.features.columns import Column, GivenColumn, check_family, numbers, plain, unusable
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -60,10 +60,39 @@ def stacked(frames: Sequence[Any]) -> Any | None:
     import narwhals.stable.v2 as nw
 
     data = [eager(frame) for frame in frames]
-    kinds = {(each.implementation, tuple(map(str, each.schema.items()))) for each in data}
+    pandas = [each.to_native() for each in data if each.implementation.is_pandas()]
+    listed = _differing_categories(pandas) if len(pandas) == len(data) else {}
+    schemas = [{**each.schema, **dict.fromkeys(listed)} for each in data]
+    kinds = {
+        (each.implementation, tuple(map(str, schema.items())))
+        for each, schema in zip(data, schemas, strict=True)
+    }
     if len(kinds) > 1:
         return None
-    found: Any = nw.concat(data, how="vertical").to_native()
+    found: Any = nw.concat([each.drop(list(listed)) for each in data] if listed else data).to_native()
+    for name, categories in listed.items():
+        values = [value for frame in pandas for value in frame[name].tolist()]
+        column = type(pandas[0][name])(values, dtype=object).astype("category")
+        found.insert(data[0].columns.index(name), name, column.cat.set_categories(categories).array)
+    return found
+
+
+def _differing_categories(frames: list[Any]) -> dict[Any, list[Any]]:
+    """The categories of all pandas frames, for each column of categories whose type is not the same in all of them.
+
+    pandas would not keep such a column categorical.
+    """
+    found: dict[Any, list[Any]] = {}
+    types = [dict(zip(frame.columns, frame.dtypes, strict=True)) for frame in frames]
+    if any(each.keys() != types[0].keys() for each in types):
+        return found
+    for name in types[0]:
+        kinds = [each[name] for each in types]
+        if any(str(kind) == "category" for kind in kinds) and any(kind != kinds[0] for kind in kinds):
+            parts = [frame[name].astype("category").cat.categories.tolist() for frame in frames]
+            values = plain(str(name), [one for part in parts for one in part])[1]
+            check_family(Column(str(name)), [one for one in values.values() if one is not None])
+            found[name] = list(dict.fromkeys(one for _, one in values))
     return found
 
 
