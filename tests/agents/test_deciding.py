@@ -1,5 +1,6 @@
 """`decide`, `decide_many`, `probabilities`, and learning from decisions."""
 
+import pickle
 import threading
 from copy import deepcopy
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from every import EVERY
 from taught import ARMS, OFFERS, Interrupted, X, Y, fingerprint, taught
@@ -243,6 +245,23 @@ def test_many_rows_with_names(frame):
     agent.learn(decisions, [1.0, 0.0])
     agent.learn(decisions[1], 1.0)
     assert agent.model.history.contexts.tolist() == [[1.0, 0.0], [2.0, 1.0], [2.0, 1.0]]
+
+
+@pytest.mark.parametrize("form", [pl.DataFrame, pd.DataFrame, pa.Table.from_pylist, list, np.array])
+def test_a_pickled_decision_of_many_holds_its_own_row_only(form):
+    values = [1111.25 + row for row in range(500)]
+    given = form([[value] for value in values] if form is np.array else [{"x": value} for value in values])
+    agent, twin = LinUCB(seed=0), LinUCB(seed=0)
+    decisions = agent.decide_many(given, arms=OFFERS)
+    assert len(decisions) == 500
+    copies = [pickle.loads(pickle.dumps(each)) for each in decisions[::100]]
+    assert len(pickle.dumps(decisions[300])) < 3000
+    rewards = [1.0, 0.0, 2.0, 3.0, 0.0]
+    agent.learn(decisions[::100], rewards)
+    twin.learn(copies, rewards)
+    assert agent.estimate(given, arms=OFFERS[:1] * 500).mean.tolist() == (
+        twin.estimate(given, arms=OFFERS[:1] * 500).mean.tolist()
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 from treebandit.core import Candidates, Columns, Decision, Floats, Oracle, Random
 from treebandit.errors import ArmsError, DecideOnlyError, InputError, ParameterError, ShapeError
 from treebandit.features.arm_index import plain_labels
-from treebandit.features.given import Given, copy_of, joined
+from treebandit.features.given import Given, joined
 from treebandit.features.values import shown
 from treebandit.parameters import check_number, is_ours
 from treebandit.policies.floor import Choices, ScoreDraws, choices
@@ -84,11 +84,9 @@ class Offer:
     @classmethod
     def many(cls, contexts: Any, arms: Any, offered: list[Candidates], ids: Any) -> list[Offer]:
         """One offer per row of the contexts, over the same arms."""
-        names, labels, kept = checked_ids(ids, len(offered)), tuple(plain_labels(arms)), copy_of(contexts)
-        return [
-            cls(candidates, labels, Given(kept, row), names[row] or _new_id())
-            for row, candidates in enumerate(offered)
-        ]
+        names, labels = checked_ids(ids, len(offered)), tuple(plain_labels(arms))
+        rows = zip(offered, Given.each(contexts) if offered else (), names, strict=True)
+        return [cls(candidates, labels, given, name or _new_id()) for candidates, given, name in rows]
 
     def decided(self, distribution: Choices, drawn: ScoreDraws, random: Random) -> Decision:
         """A decision drawn from the distribution."""

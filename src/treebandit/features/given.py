@@ -37,6 +37,22 @@ class Given:
         copied = copy_of(contexts)
         return cls(copied, None if _length(copied) == candidates else 0)
 
+    @classmethod
+    def each(cls, contexts: Any) -> list[Given]:
+        """For every row of what was given its own copy; rows of a frame share one, because parts of it cost more."""
+        copied = copy_of(contexts)
+        if isinstance(copied, np.ndarray):
+            return [cls(row.copy(), 0) for row in copied]
+        if isinstance(copied, list):
+            return [cls(row, 0) for row in copied]
+        return [cls(copied, row) for row in range(len(copied))]
+
+    def __reduce__(self) -> tuple[type[Given], tuple[Any, int | None]]:
+        # Other rows of a frame are those of other decisions.
+        if self.shared is None or _length(self.contexts) is None:
+            return Given, (self.contexts, self.shared)
+        return Given, (self.rows(np.zeros(1, np.intp)), 0)
+
     def rows(self, chosen: Indices) -> Any:
         """The contexts of the chosen rows: one each, or one row that they share."""
         contexts, rows = self.contexts, chosen.tolist() if self.shared is None else [self.shared]
