@@ -2,11 +2,13 @@ import json
 
 import numpy as np
 import pytest
+from features.encoded import NAN
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treebandit.errors import InputError, ShapeError
 from treebandit.features.flatten import EMPTY, OBJECT, TEXTS, VALUES, flattened
+from treebandit.features.frame_encoder import FrameEncoder
 
 
 def test_objects_and_lists_become_named_values():
@@ -88,3 +90,51 @@ def test_any_json_object_is_flat_or_refused(row):
         return
     assert not any(isinstance(value, dict | list) for value in flat.values.values())
     assert not flat.values.keys() & flat.shapes.keys()
+
+
+NESTED = {"tags": ["new"], "u": {"age": 1.0, "plan": {"name": "pro"}}, "v": [1.0, 2.0], "w": [{"x": 3.0}]}
+COLUMNS = {"tags=new": 1.0, "u.age": 1.0, "u.plan.name": 0.0, "v.0": 1.0, "v.1": 2.0, "w.0.x": 3.0}
+
+
+@pytest.mark.parametrize("new_columns", [False, True])
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ({"tags": None}, ["tags=new"]),
+        ({"tags": NAN}, ["tags=new"]),
+        ({"u": None}, ["u.age", "u.plan.name"]),
+        ({"u": {"age": 1.0, "plan": None}}, ["u.plan.name"]),
+        ({"v": None}, ["v.0", "v.1"]),
+        ({"v": [None, None]}, ["v.0", "v.1"]),
+        ({"v": [1.0, None]}, ["v.1"]),
+        ({"v": []}, ["v.0", "v.1"]),
+        ({"w": None}, ["w.0.x"]),
+        ({"w": [None]}, ["w.0.x"]),
+        (dict.fromkeys(NESTED), list(COLUMNS)),
+    ],
+)
+def test_lists_and_objects_may_be_missing(change, missing, new_columns):
+    encoder = FrameEncoder(new_columns=new_columns).encode([NESTED])[1]
+    values = COLUMNS | dict.fromkeys(missing, NAN)
+    expected = [values[name] for name in encoder.columns.names]
+    changed = {**NESTED, **change}
+    np.testing.assert_array_equal(encoder.encode([changed])[0], [expected])
+    np.testing.assert_array_equal(encoder.encode([changed, NESTED])[0][0], expected)
+    together, after = FrameEncoder(new_columns=new_columns).encode([changed, NESTED])
+    assert dict(zip(after.columns.names, together[1].tolist(), strict=True)) == COLUMNS
+    found = dict(zip(after.columns.names, together[0].tolist(), strict=True))
+    assert {name for name, value in found.items() if np.isnan(value)} == set(missing)
+
+
+def test_a_list_without_text_is_an_empty_set():
+    encoder = FrameEncoder().encode([NESTED])[1]
+    assert encoder.encode([{**NESTED, "tags": []}])[0][0].tolist()[0] == 0.0
+
+
+@pytest.mark.parametrize("change", [{"v": [1.0]}, {"u": {}}, {"u": {"age": 1.0}}])
+def test_parts_that_are_not_there_are_refused(change):
+    encoder = FrameEncoder().encode([NESTED])[1]
+    with pytest.raises(ShapeError, match="the rows lack"):
+        encoder.encode([{**NESTED, **change}])
+    with pytest.raises(ShapeError, match="the rows lack 'tags=new'"):
+        encoder.encode([{key: value for key, value in NESTED.items() if key != "tags"}])

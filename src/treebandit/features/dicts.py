@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from treebandit.errors import InputError, ShapeError
 from treebandit.features.columns import GivenColumn
 from treebandit.features.flatten import EMPTY, TEXTS, Flat
-from treebandit.features.values import shown
+from treebandit.features.values import is_plain, plain_value, shown
 
 _ABSENT = object()
 
@@ -28,7 +29,7 @@ def shapes_after(known: Mapping[str, str], columns: Collection[str], flats: list
                 shapes[key] = shape
     for flat in flats:
         for name, value in flat.values.items():
-            if name in shapes and value is not None:
+            if name in shapes and not _is_missing(value):
                 raise InputError(
                     f"key {name!r} held {shapes[name]} and now holds {shown(value)}; give {shapes[name]}"
                 )
@@ -40,8 +41,9 @@ def read_dicts(
 ) -> list[GivenColumn]:
     """The columns of these rows: those known, in their order, then new ones.
 
-    An item that a list does not hold is 0. With `new_columns`, whatever else a row lacks is missing, and new columns
-    come row by row, those of one row by name; otherwise all rows have the columns known, or those of the first row.
+    An item that a list does not hold is 0, and all columns of a list or object that is missing are missing. With
+    `new_columns`, whatever else a row lacks is missing, and new columns come row by row, those of one row by name;
+    otherwise all rows have the columns known, or those of the first row.
     """
     lists = [key for key, shape in shapes.items() if shape == TEXTS]
     rows = [
@@ -52,11 +54,14 @@ def read_dicts(
         found = [name for row in rows for name in sorted(row) if row[name] is not None]
         names = list(dict.fromkeys([*columns, *found]))
     else:
-        items = [name for row in rows for name in row if _list_of(name, lists)]
+        later = _below_missing(flats[0], shapes)
+        items = [name for row in rows for name in row if _list_of(name, lists) or name.startswith(later)]
         names = list(columns) or list(dict.fromkeys([*rows[0], *items]))
     list_of = {name: _list_of(name, lists) for name in names}
     cells = []
-    for row, flat in zip(rows, flats, strict=True):
+    for given, flat in zip(rows, flats, strict=True):
+        below = _below_missing(flat, shapes)
+        row = dict.fromkeys(name for name in names if name.startswith(below)) | given if below else given
         filled = [row.get(name, 0.0 if list_of[name] in flat.shapes else _ABSENT) for name in names]
         if not new_columns:
             _refuse(
@@ -68,6 +73,20 @@ def read_dicts(
     return [
         GivenColumn(name, list(values)) for name, values in zip(names, zip(*cells, strict=True), strict=True)
     ]
+
+
+def _below_missing(flat: Flat, shapes: Mapping[str, str]) -> tuple[str, ...]:
+    """How the columns of each list or object begin that is missing in a row."""
+    missing = [name for name in flat.values if name in shapes]
+    # Without values nothing tells how long a list of them is.
+    missing += [
+        key for key, shape in flat.shapes.items() if shape == EMPTY and shapes.get(key, TEXTS) != TEXTS
+    ]
+    return tuple(f"{key}{mark}" for key in missing for mark in ".=")
+
+
+def _is_missing(value: Any) -> bool:
+    return is_plain(type(value)) and plain_value(value) is None
 
 
 def _list_of(name: str, lists: list[str]) -> str | None:
