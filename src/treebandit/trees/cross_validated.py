@@ -56,15 +56,29 @@ class CrossValidatedTrees:
         if len(targets) >= 2 * self.folds:
             for left_out in range(self.folds):
                 grown, held = fold != left_out, fold == left_out
-                forest = grow(boosted, features[grown], targets[grown], seed=seed)
-                errors += _squared_errors(forest, features[held], targets[held])
+                forest = _boosted(boosted, features[grown], targets[grown], seed=seed)
+                errors += _squared_errors(forest, features[held], targets[held], boosted.n_trees)
         best = int(errors.argmin()) + 1
-        return grow(replace(boosted, n_trees=best), features, targets, seed=seed)
+        return _boosted(replace(boosted, n_trees=best), features, targets, seed=seed)
 
 
-def _squared_errors(forest: Forest, features: Features, targets: Floats) -> Floats:
-    """The sum of squared errors of the first tree, of the first two, ..., (trees,)."""
+def _boosted(trees: Any, features: Features, targets: Floats, *, seed: int) -> Forest:
+    """The forest that `trees` grow, of which the first few are a smaller one; a ParameterError where they are not."""
+    forest = grow(trees, features, targets, seed=seed)
+    if forest.learning_rate == 0.0:
+        raise ParameterError(
+            f"{reprlib.repr(trees)} grow a forest of trees that are averaged, so the first few are no forest; give "
+            "boosted trees such as XGBoostTrees()"
+        )
+    return forest
+
+
+def _squared_errors(forest: Forest, features: Features, targets: Floats, n_trees: int) -> Floats:
+    """The sum of squared errors of the first tree, of the first two, ..., (n_trees,).
+
+    A forest that stopped growing before predicts with all that it has.
+    """
     outputs = forest.values[forest.find_leaves(np.ascontiguousarray(features))]
     predictions = forest.base + np.cumsum(outputs, axis=1)
     errors: Floats = np.square(predictions - targets[:, None]).sum(axis=0)
-    return errors
+    return errors[np.minimum(np.arange(n_trees), len(errors) - 1)]
