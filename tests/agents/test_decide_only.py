@@ -3,11 +3,13 @@
 import json
 import zipfile
 
+import numpy as np
 import pytest
 from every import EVERY
-from taught import ARMS, OFFERS, X, Y, taught
+from taught import ARMS, OFFERS, X, Y, fingerprint, taught
 
 import treebandit
+from treebandit import HistogramForest, TreeBootstrap
 from treebandit.errors import (
     DecideOnlyError,
     ParameterError,
@@ -65,6 +67,27 @@ def test_exact_bootstraps_need_their_rows(tmp_path):
     with pytest.raises(ParameterError, match="history is 0"):
         agent.save(tmp_path / "small", history=0)
     assert not list(tmp_path.iterdir())
+
+
+def test_replicates_saved_in_the_random_start_decide_after_it(tmp_path):
+    agent = TreeBootstrap(HistogramForest(n_trees=5), mode="replicates", random_rounds=15, seed=0)
+    rewards = X[:, 0] + 5.0 * (ARMS == 1)
+    for row in range(20):
+        agent.choose(X[row], arms=[0, 1])
+        agent.learn(X[row], rewards[row], arms=ARMS[row] % 2, new_arms=True)
+    before = fingerprint(agent)
+    agent.save(tmp_path / "small", history=False)
+    assert fingerprint(agent) == before
+    small = treebandit.load(tmp_path / "small")
+    mine, others = (each.estimate(X[:2], arms=[0, 1]) for each in (agent, small))
+    assert mine.count.tolist() == others.count.tolist()
+    np.testing.assert_allclose(mine.mean, others.mean, atol=1.5)
+    assert small.probabilities(X[0], arms=[0, 1], floor=0.0).tolist() == [0.5, 0.5]
+    for _ in range(40):
+        small.choose(X[0], arms=[0, 1])
+    assert small.probabilities(X[0], arms=[0, 1], floor=0.0).tolist() == [0.0, 1.0]
+    small.save(tmp_path / "again")
+    assert fingerprint(treebandit.load(tmp_path / "again")) == fingerprint(small)
 
 
 @pytest.mark.parametrize("name", ["Bandit", "TETS-RF", "NeuralTS", "TreeBootstrap-replicates"])

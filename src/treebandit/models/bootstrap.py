@@ -159,13 +159,28 @@ class BootstrapModel(HistoryModel):
         began = time.perf_counter()
         scale = self._scale_of(self.history)
         for label, arm in self.arms.items():
-            level = self._schedule.level(len(arm.rows))
-            if not arm.forests or level > arm.level or arm.varied == arm.constant:
-                renewed = copy(arm)
-                renewed.forests = [self._fit(arm, random, scale) for _ in range(self.settings.replicates)]
-                renewed.level, renewed.varied, renewed.scale = level, not arm.constant, scale
-                self.arms = {**self.arms, label: renewed}
+            grown = self._schedule.level(len(arm.rows)) > arm.level
+            if not arm.forests or grown or arm.varied == arm.constant:
+                self.arms = {**self.arms, label: self._renewed(arm, random, scale)}
         self.rebuild_seconds += time.perf_counter() - began
+
+    def _renewed(self, arm: _Arm, random: Random, scale: RewardScale) -> _Arm:
+        """This arm with replicates fitted to its rows; this one stays as it is."""
+        renewed = copy(arm)
+        renewed.forests = [self._fit(arm, random, scale) for _ in range(self.settings.replicates)]
+        renewed.level = self._schedule.level(len(arm.rows))
+        renewed.varied, renewed.scale = not arm.constant, scale
+        return renewed
+
+    def _arms_with_replicates(self) -> dict[int, _Arm]:
+        """All arms, those that have no replicates yet with some of their own; the same for the same rows learned."""
+        if all(arm.forests for arm in self.arms.values()):
+            return self.arms
+        random, scale = np.random.default_rng(len(self.history)), self._scale_of(self.history)
+        return {
+            label: arm if arm.forests else self._renewed(arm, random, scale)
+            for label, arm in self.arms.items()
+        }
 
     def _fit(self, arm: _Arm, random: Random, scale: RewardScale) -> Forest:
         """A model on a bootstrap sample of the arm's rows, in units of the scale."""
@@ -237,14 +252,17 @@ class BootstrapModel(HistoryModel):
         return Estimate(mean, variance, count)
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
-        """All that is needed to go on elsewhere; without history, to estimate and sample from replicates."""
+        """All that is needed to go on elsewhere; without history, to estimate and sample from replicates.
+
+        Arms get their first replicates at the end of the random start. Without history, those that have none yet get
+        them now, because later their rows are gone.
+        """
         if not history and self.settings.mode == "exact":
             raise SavedFileError(
                 "in exact mode it draws from its rows at every decision; save it with history=True, or make it with "
                 "mode='replicates'"
             )
-        # Before the first replicates are fitted, choices are random, and stay so without the rows.
-        arms = self.arms if history or all(arm.forests for arm in self.arms.values()) else {}
+        arms = self.arms if history else self._arms_with_replicates()
         return {
             **super().state(history=history),
             "rewards": list(self._reward_moments()) if arms and not history else None,
