@@ -110,6 +110,26 @@ def test_the_best_arm_is_played_most(kind):
     np.testing.assert_array_equal(agent.estimate(np.zeros((3, 1)), [0, 1, 2]).count, plays)
 
 
+@pytest.mark.parametrize("make", [UCB1, UCB1Tuned, UCB1Normal])
+def test_arms_with_few_plays_borrow_from_all(make):
+    agent, rewards = make(seed=0), [8.0, 10.0, 12.0, 3.0, 20.0, 22.0]
+    agent.learn(None, rewards, arms=["a", "a", "a", "b", "c", "c"])
+    found = agent.estimate(None, arms=["a", "b", "c", "new"])
+    within = (8.0 + 2.0) / 3
+    np.testing.assert_allclose(found.mean, [10.0, 3.0, 21.0, 12.5])
+    np.testing.assert_allclose(found.variance, [4.0 / 3, within, 1.0, np.var(rewards, ddof=1)])
+    assert found.count.tolist() == [3, 1, 2, 0]
+    few = make(seed=0)
+    few.learn(None, [1.0, 3.0], arms=["a", "b"])
+    assert few.estimate(None, arms=["a", "b", "new"]).variance.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_epsilon_greedy_does_not_prefer_arms_never_tried_where_all_rewards_are_negative():
+    agent = EpsilonGreedy(UCB1(), epsilon=0.0, seed=0)
+    agent.learn(None, [-5.0, -1.0], arms=["a", "b"])
+    assert agent.choose(None, arms=["a", "b", "new"]).tolist() == [1]
+
+
 def test_no_estimate_before_the_first_row():
     with pytest.raises(NotFittedError):
         UCB1().estimate([[0.0]], [0])

@@ -67,13 +67,30 @@ class ArmMeans(CopiedModel):
         return ArmStatistics(counts, means, variances, float(self._counts.sum()))
 
     def estimate(self, rows: Candidates) -> Estimate:
-        """Mean reward of each row's arm, variance of that mean, plays."""
+        """Mean reward of each row's arm, variance of that mean, plays.
+
+        An arm never played has mean and variance of all rewards, and one played once the variance within arms.
+        """
         arm_rows = self._arms.find(_arms(rows))
         if not self.fitted:
             raise NotFittedError("no rows learned yet; learn some before asking for an estimate")
         counts = self._counts[arm_rows]
-        variance = self._squares[arm_rows] / np.maximum(counts - 1.0, 1.0) / np.maximum(counts, 1.0)
-        return Estimate(self._means[arm_rows], variance, counts)
+        mean, variance, within = self._moments()
+        own = self._squares[arm_rows] / np.maximum(counts - 1.0, 1.0) / np.maximum(counts, 1.0)
+        return Estimate(
+            np.where(counts > 0.0, self._means[arm_rows], mean),
+            np.where(counts > 1.0, own, np.where(counts > 0.0, within, variance)),
+            counts,
+        )
+
+    def _moments(self) -> tuple[float, float, float]:
+        """Mean and variance of all rewards; their variance within arms, that of all where no arm was played twice."""
+        counts, plays = self._counts, self._counts.sum()
+        mean = float(counts @ self._means / plays)
+        squares, between = self._squares.sum(), counts @ np.square(self._means - mean)
+        variance = float((squares + between) / max(plays - 1.0, 1.0))
+        again = float(np.maximum(counts - 1.0, 0.0).sum())
+        return mean, variance, float(squares / again) if again else variance
 
     def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Draws from N(mean, variance of the mean), (draws, n); rows of one arm share its draw."""
