@@ -130,6 +130,18 @@ def test_listed_categories_come_at_once_and_in_their_order():
     assert encoder.categories == {"a": ("z", "y", "x", "v", "w", "q")}
 
 
+@pytest.mark.parametrize("values", [["y", None, "x", "y"], [20, None, 10, 20]])
+def test_pandas_dictionaries_of_pyarrow_are_categories(values):
+    dictionary = pd.ArrowDtype(pa.array(values).dictionary_encode().type)
+    encoder = Table()
+    frame = pd.DataFrame(
+        {"a": pd.Series(values).astype(pd.ArrowDtype(pa.array(values).type)).astype(dictionary)}
+    )
+    np.testing.assert_array_equal(encoder.learn(frame).ravel(), [1, NAN, 0, 1])
+    assert encoder.categories == {"a": (values[2], values[0])}
+    np.testing.assert_array_equal(encoder.score(frame[:2]).ravel(), [1, NAN])
+
+
 def test_polars_categorical_goes_by_its_text():
     pl.Series(["elsewhere", "x"], dtype=pl.Categorical)
     encoder = Table()

@@ -196,9 +196,16 @@ def _read_series(series: nw.Series[Any]) -> GivenColumn:
         listed = (False, True)
     elif isinstance(dtype, nw.Enum):
         listed = dtype.categories
-    elif isinstance(dtype, nw.Categorical) and not series.implementation.is_polars():
+    elif isinstance(dtype, nw.Categorical) and _lists_categories(series):
         listed = series.cat.get_categories().to_list()
     elif isinstance(dtype, nw.String) and str(getattr(series.to_native(), "dtype", "")) != "object":
         numeric = False
     categories = plain(name, list(listed))[1].values()
     return GivenColumn(name, series.to_list(), tuple(one for one in categories if one is not None), numeric)
+
+
+def _lists_categories(series: nw.Series[Any]) -> bool:
+    """Whether a categorical series lists its own categories: polars has those of all, pandas over pyarrow none."""
+    if series.implementation.is_pandas_like():
+        return str(series.to_native().dtype) == "category"
+    return not series.implementation.is_polars()
