@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from every import EVERY
 
+import treebandit
+
 ROUNDS = 120
 
 
@@ -54,3 +56,16 @@ def test_estimates_come_back_in_the_unit_of_the_rewards(name):
     estimate = agent.estimate(x, arms=arms)
     assert abs(estimate.mean.mean() - rewards.mean()) < 3.0
     assert (estimate.variance < 1e3).all()
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("small", [1e-12, 1e-300])
+def test_a_reward_beyond_32_bits_in_the_units_of_before_is_learned_and_saved(name, small, tmp_path):
+    agent = EVERY[name]()
+    for row in range(40):
+        agent.learn([float(row % 3)], small * (1 + row % 4), arms=row % 2)
+    for reward in (1e30, 2e30):
+        agent.learn([1.0], reward, arms=0)
+    agent.save(tmp_path / "agent")
+    loaded = treebandit.load(tmp_path / "agent")
+    assert loaded.choose([1.0], arms=[0, 1]).tolist() == agent.choose([1.0], arms=[0, 1]).tolist()

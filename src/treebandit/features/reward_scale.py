@@ -62,7 +62,18 @@ class RewardScale:
 
     def fits(self, rewards: Floats) -> bool:
         """Whether these rewards can be expressed in these units: not where they are the first to differ."""
-        return self.varies or bool((rewards == self.mean).all())
+        return self.holds(rewards) if self.varies else bool((rewards == self.mean).all())
+
+    def holds(self, rewards: Floats) -> bool:
+        """Whether 32 bits hold these rewards in these units."""
+        return self._largest(rewards) <= _LARGEST
+
+    def _largest(self, rewards: Floats) -> float:
+        """The greatest size of (n,) rewards in these units."""
+        if len(rewards) == 1:
+            return abs((rewards.item() - self.mean) / self.deviation)
+        with np.errstate(over="ignore"):
+            return float(np.abs(self.standardised(rewards)).max(initial=0.0))
 
     def state(self) -> list[Any]:
         """All of it as JSON values."""
@@ -80,8 +91,7 @@ class RewardScale:
             schema.number(values, "least", most=0.0),
             schema.number(values, "greatest", least=0.0),
         )
-        with np.errstate(over="ignore"):
-            largest = np.abs(scale.standardised(rewards)).max(initial=0.0)
+        largest = scale._largest(rewards)
         if not largest <= _LARGEST:
             raise SavedFileError(
                 f"rewards of up to {largest:g} deviations are saved; expected {_LARGEST:g} at most"

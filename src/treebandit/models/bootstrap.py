@@ -101,7 +101,7 @@ class BootstrapModel(HistoryModel):
         if not started or self.settings.mode == "exact":
             return None
         drawn = copy_of(random)
-        self._renew_replicates(drawn)
+        self._renew_replicates(rewards, drawn)
         return drawn
 
     def _add(self, rows: Candidates, rewards: Floats) -> None:
@@ -154,13 +154,16 @@ class BootstrapModel(HistoryModel):
             arms[label] = arm.appended(features[places], targets[places])
         return arms
 
-    def _renew_replicates(self, random: Random) -> None:
-        """Fit the replicates of the arms whose rows have grown enough, and of new arms at once."""
+    def _renew_replicates(self, rewards: Floats, random: Random) -> None:
+        """Fit the replicates of the arms whose rows have grown enough, and at once those of new arms.
+
+        Those of all arms, where rewards that were learned last need another scale.
+        """
         began = time.perf_counter()
         scale = self._scale_of(self.history)
         for label, arm in self.arms.items():
             grown = self._schedule.level(len(arm.rows)) > arm.level
-            if not arm.forests or grown or arm.varied == arm.constant:
+            if not arm.forests or grown or arm.varied == arm.constant or not arm.scale.holds(rewards):
                 self.arms = {**self.arms, label: self._renewed(arm, random, scale)}
         self.rebuild_seconds += time.perf_counter() - began
 

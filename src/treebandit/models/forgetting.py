@@ -57,7 +57,7 @@ class Forgetting:
             history = history.only(kept)
         anew = kept is not None or len(history).bit_length() > len(self.history).bit_length()
         memory = memory.fitted(history, new=None if anew else len(rewards))
-        if anew:
+        if anew or not scale.holds(rewards):
             scale = RewardScale.of(history.rewards)
         model = self.model if kept is None else self._make()
         new, targets = (rows, rewards) if kept is None else (history.rows(rows.columns), history.rewards)

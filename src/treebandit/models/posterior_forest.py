@@ -141,5 +141,7 @@ class PosteriorForestModel(HistoryModel):
                 or forest.n_trees != self.posterior.draws * self.posterior.n_trees
             ):
                 raise SavedFileError("the saved trees do not have the features that rows are encoded as")
-            scale = RewardScale.restored(schema.value(saved, "scale"), self.history.rewards)
+            rewards = self.history.rewards
+            own = rewards if self.history.arms is None else rewards[self.history.arms == label]
+            scale = RewardScale.restored(schema.value(saved, "scale"), own)
             self._arms[label] = _Arm(schema.whole(saved, "level"), scale, encoder, forest)
