@@ -263,3 +263,16 @@ def test_a_missing_torch_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"treebandit\[neural\]"):
         NeuralUCB()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-45, 1e-40, 1e-30])
+def test_columns_of_the_smallest_numbers_do_not_overflow(size):
+    values = (np.random.default_rng(0).normal(size=(60, 2)) * [size, 1.0]).astype(np.float32)
+    agent = NeuralUCB(hidden=(5,), epochs=1, seed=0)
+    agent.learn(Candidates(values, np.arange(60) % 2, Columns.numeric(2)), values[:, 1])
+    offered = Candidates(
+        np.array([[0.0, 1.0], [3e38, 1.0]], np.float32), np.array([0, 1]), Columns.numeric(2)
+    )
+    agent.choose(offered)
+    assert np.isfinite(agent.estimate(offered).mean).all()

@@ -5,7 +5,7 @@ import pytest
 
 from treebandit import Bandit
 from treebandit.errors import SavedFileError
-from treebandit.models.kernel_scores import KernelScores
+from treebandit.models.kernel_scores import KernelScores, _scale
 
 D = 20
 
@@ -210,3 +210,10 @@ def test_the_level_and_the_unit_of_the_rewards_do_not_matter():
     scores, other = fitted(contexts, arms, targets), fitted(contexts, arms, 1000.0 + 10.0 * targets)
     np.testing.assert_allclose(other(contexts, arms), 1000.0 + 10.0 * scores(contexts, arms), atol=1e-3)
     assert other.reward_sd == pytest.approx(10.0 * scores.reward_sd)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-45, 1e-40, 1e-38])
+def test_the_scale_of_the_smallest_numbers_is_finite(size):
+    values = (np.random.default_rng(0).normal(size=(60, 2)) * [size, 1.0]).astype(np.float32)
+    assert np.isfinite(_scale(values)).all()

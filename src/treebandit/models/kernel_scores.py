@@ -12,6 +12,7 @@ from treebandit import schema
 from treebandit.core import Features, Floats, Indices
 from treebandit.errors import SavedFileError
 from treebandit.features.arm_index import ArmIndex
+from treebandit.features.values import LARGEST
 from treebandit.steps import exhausted
 
 #: Landmarks: at most so many, in steps of the second number, and their squares over all arms.
@@ -324,4 +325,4 @@ def _scale(contexts: Features) -> Features:
     factor /= np.sqrt(np.maximum(kurtosis / 3.0, 1.0))
     length = float(np.sqrt(np.square(centred * factor).sum(axis=1).mean()))
     bound = np.full(len(mean), _BOUND / math.sqrt(max(int(varies.sum()), 1)))
-    return np.stack([mean, factor / (length or 1.0), bound]).astype(np.float32)
+    return np.stack([mean, np.minimum(factor / (length or 1.0), LARGEST), bound]).astype(np.float32)

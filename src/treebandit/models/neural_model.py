@@ -15,6 +15,7 @@ from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import OneHot, RowForm, plain_rows
 from treebandit.features.scaling import Standardiser
+from treebandit.features.values import LARGEST
 from treebandit.models.history import HistoryModel
 from treebandit.models.network import (
     GradientNetwork,
@@ -168,8 +169,8 @@ class _RowScale:
             return cls(columns, len(contexts), nothing, nothing + 1.0, form)
         one_hot = OneHot(columns)
         scale = Standardiser.of(one_hot(contexts[:, : len(columns)]), one_hot.numbers)
-        shift, factor = scale.mean.astype(np.float32), (1.0 / scale.deviation).astype(np.float32)
-        return cls(columns, len(contexts), shift, factor)
+        factor = np.minimum(1.0 / scale.deviation, LARGEST).astype(np.float32)
+        return cls(columns, len(contexts), scale.mean.astype(np.float32), factor)
 
     @property
     def width(self) -> int:
@@ -181,7 +182,8 @@ class _RowScale:
         contexts = contexts[:, : len(self.columns)]
         if self.form != "scaled":
             return plain_rows(contexts, unit=True).astype(np.float32)
-        features = (OneHot(self.columns)(contexts) - self.shift) * self.factor
+        with np.errstate(over="ignore"):  # what is too large for 32 bits is cut off
+            features = (OneHot(self.columns)(contexts) - self.shift) * self.factor
         np.clip(features, -_FARTHEST, _FARTHEST, out=features)
         np.copyto(features, 0.0, where=np.isnan(features))
         return features
