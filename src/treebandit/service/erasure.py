@@ -90,14 +90,6 @@ def _delete_early(connection: Connection, bandit: int, found: set[str], named: s
     in_chunks(connection, f"{rewards} AND subject IN ({{marks}})", bandit, events)
 
 
-def purge(store: Store, row: BanditRow) -> int:
-    """Delete the decisions that are older than the bandit's retention, once enough are; how many."""
-    count = 0
-    while (part := purge_part(store, row)) is not None:
-        count += part
-    return count
-
-
 def purge_part(store: Store, row: BanditRow) -> int | None:
     """Go on deleting, in a transaction that is soon over; how many decisions. None where nothing is to be done.
 

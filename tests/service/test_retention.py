@@ -1,0 +1,109 @@
+"""Decisions that are older than the retention."""
+
+import msgspec
+import pytest
+from service.test_store import decision, kinds, made, reward, stored
+
+from treebandit.errors import StoreError
+from treebandit.service import erasure
+from treebandit.service.entries import NewEntry
+from treebandit.service.learner import Learner
+
+
+def purge(store, row):
+    """Delete what is too old to the end; how many decisions."""
+    count = 0
+    while (part := erasure.purge_part(store, row)) is not None:
+        count += part
+    return count
+
+
+def test_old_decisions_are_purged_with_their_rewards(store):
+    row = made(store, retention=1.0)
+    stored(store, row.id, decision("old"), reward("old"))
+    assert purge(store, row) == 0
+    store.clock.now(0, row.time + 2 * 86_400_000_000)
+    stored(store, row.id, decision("new"), reward("old", key="more"))
+    assert purge(store, store.bandit("shop")) == 1
+    assert {entry.decision for entry in store.entries(row.id, 0, 99) if entry.decision} == {"new"}
+
+
+def aged(store, count, **settings):
+    """A bandit with old decisions and their rewards, and one that is new."""
+    row = made(store, retention=1.0, **settings)
+    for number in range(count):
+        stored(store, row.id, decision(f"d{number}"), reward(f"d{number}"))
+    store.clock.now(0, row.time + 2 * 86_400_000_000)
+    stored(store, row.id, decision("new"), reward("d0", key="more"))
+    return store.bandit("shop")
+
+
+def test_old_decisions_go_in_parts_and_the_rest_goes_after_a_failure(store, monkeypatch):
+    monkeypatch.setattr(erasure, "_PART", 3)
+    row = aged(store, 10)
+    write, parts = store.write, []
+
+    def counted(work):
+        before = kinds(store, row.id).count("decision")
+        if len(parts) == 2:
+            parts.append(0)
+            raise StoreError("away")
+        write(work)
+        parts.append(before - kinds(store, row.id).count("decision"))
+        return parts[-1]
+
+    monkeypatch.setattr(store, "write", counted)
+    with pytest.raises(StoreError, match="away"):
+        purge(store, row)
+    assert "erasure" not in kinds(store, row.id)
+    assert purge(store, store.bandit("shop")) == 4
+    assert max(parts) == 3
+    assert sorted(kinds(store, row.id)) == ["config", "decision", "erasure"]
+    told = store.last_entry(row.id, ["erasure"], 1 << 62)
+    assert msgspec.json.decode(told.body)["decisions"] == 10
+    assert store.bandit("shop").purged == msgspec.json.decode(told.body)["before"] > 0
+    assert purge(store, store.bandit("shop")) == 0
+
+
+def test_retention_leaves_the_last_close_and_publish_only(store):
+    row = made(store, retention=1.0)
+    for number in range(4):
+        stored(store, row.id, decision(f"d{number}"), NewEntry("close", b"{}"), NewEntry("publish", b"{}"))
+    store.clock.now(0, row.time + 2 * 86_400_000_000)
+    stored(store, row.id, decision("new"), NewEntry("close", b"{}"))
+    purge(store, store.bandit("shop"))
+    assert kinds(store, row.id) == ["config", "publish", "decision", "close", "erasure"]
+    assert [entry.place for entry in store.entries(row.id, 0, 99, kind="publish")] == [row.place + 12]
+
+
+def test_a_purge_that_fails_is_a_matter_of_its_bandit(sqlite, monkeypatch):
+    aged(sqlite, 3)
+    other = made(sqlite, "other")
+    purge, tried = erasure.purge_part, []
+
+    def fail(store, row):
+        tried.append(row.name)
+        if row.name == "shop":
+            raise StoreError("canceling statement due to statement timeout")
+        return purge(store, row)
+
+    monkeypatch.setattr(erasure, "purge_part", fail)
+    learner = Learner(sqlite)
+    for _ in range(3):
+        learner._round()
+    assert learner.places == {"shop": sqlite.bandit("shop").place, "other": other.place}
+    assert list(learner.failures) == ["retention of shop"]
+    learner._learners.clear()  # as after any failure: its state is read anew
+    learner._round()
+    assert tried.count("shop") == 1, "not again at once"
+    learner._finish()
+
+
+def test_a_learner_deletes_what_is_too_old(sqlite, monkeypatch):
+    monkeypatch.setattr(erasure, "_PART", 2)
+    row = aged(sqlite, 5)
+    learner = Learner(sqlite)
+    while "erasure" not in kinds(sqlite, row.id):
+        learner._round()
+    assert {entry.decision for entry in sqlite.entries(row.id, 0, 99) if entry.decision} == {"new"}
+    learner._finish()
