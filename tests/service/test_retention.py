@@ -7,6 +7,8 @@ from service.test_store import decision, kinds, made, reward, stored
 from treebandit.errors import StoreError
 from treebandit.service import erasure
 from treebandit.service.entries import NewEntry
+from treebandit.service.export import records
+from treebandit.service.fold import Fold
 from treebandit.service.learner import Learner
 
 
@@ -107,3 +109,21 @@ def test_a_learner_deletes_what_is_too_old(sqlite, monkeypatch):
         learner._round()
     assert {entry.decision for entry in sqlite.entries(row.id, 0, 99) if entry.decision} == {"new"}
     learner._finish()
+
+
+def test_a_reward_that_came_early_stays_as_long_as_its_decision(store):
+    row = made(store, retention=1.0)
+    stored(store, row.id, decision("old"), reward("E", 7.0), reward("never", 8.0))
+    store.clock.now(0, row.time + 43_200_000_000)
+    stored(store, row.id, decision("E"))
+    store.clock.now(0, row.time + 100_000_000_000)
+    assert purge(store, store.bandit("shop")) == 1
+    kept = [(entry.kind, entry.decision) for entry in store.entries(row.id, 0, 99) if entry.decision]
+    assert kept == [("reward", "E"), ("decision", "E")]
+    found, _ = records(store, store.bandit("shop"))
+    assert [each["reward"] for each in found] == [7.0]
+    fold = Fold.at(store, row.id, store.bandit("shop").place)
+    assert fold.rows == 1
+    store.clock.now(0, row.time + 200_000_000_000)
+    assert purge(store, store.bandit("shop")) == 1
+    assert kinds(store, row.id) == ["config", "erasure", "erasure"]

@@ -17,6 +17,10 @@ from treebandit.service.store import BanditRow, Store
 _SLACK = 0.05
 #: Decisions, or other entries, that are deleted in one transaction: others who write wait for no longer.
 _PART = 2000
+#: The kind as an expression: else SQLite looks through all of that kind, and not by the decision.
+_OF_DECISION = (
+    "SELECT 1 FROM entries x WHERE x.bandit = e.bandit AND x.decision = e.decision AND (x.kind || '')"
+)
 _FOUND = "SELECT kind, decision, body FROM entries WHERE bandit = ? AND kind IN ('decision', 'event')"
 
 
@@ -145,15 +149,16 @@ def _is_due(store: Store, row: BanditRow) -> bool:
 def _delete_others(connection: Connection, bandit: int, before: int) -> bool:
     """Delete some of the other entries before a time that are of no use without decisions; whether there were any.
 
-    The last `close` and the last `publish` tell how far waits are closed, and which version is the newest.
+    A reward that came before its decision stays as long as that. The last `close` and the last `publish` tell how far
+    waits are closed, and which version is the newest.
     """
     last = [
         connection.rows("SELECT max(place) FROM entries WHERE bandit = ? AND kind = ?", (bandit, kind))[0][0]
         for kind in ("close", "publish")
     ]
     old = connection.rows(
-        "SELECT place FROM entries WHERE bandit = ? AND kind IN ('reward', 'event', 'close', 'publish') "
-        f"AND time < ? AND place NOT IN (?, ?) LIMIT {_PART}",
+        "SELECT place FROM entries e WHERE bandit = ? AND kind IN ('reward', 'event', 'close', 'publish') "
+        f"AND time < ? AND place NOT IN (?, ?) AND NOT EXISTS ({_OF_DECISION} = 'decision') LIMIT {_PART}",
         (bandit, before, *(place or 0 for place in last)),
     )
     sql = "DELETE FROM entries WHERE bandit = ? AND place IN ({marks})"
