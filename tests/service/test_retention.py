@@ -6,6 +6,7 @@ from service.test_store import decision, kinds, made, reward, stored
 
 from treebandit.errors import StoreError
 from treebandit.service import erasure
+from treebandit.service.config import changed
 from treebandit.service.entries import NewEntry
 from treebandit.service.export import records
 from treebandit.service.fold import Fold
@@ -127,3 +128,28 @@ def test_a_reward_that_came_early_stays_as_long_as_its_decision(store):
     store.clock.now(0, row.time + 200_000_000_000)
     assert purge(store, store.bandit("shop")) == 1
     assert kinds(store, row.id) == ["config", "erasure", "erasure"]
+
+
+@pytest.mark.parametrize(("retention", "left"), [(None, 7), (9.0, 7), (2.5, 4)])
+def test_a_retention_that_is_taken_back_ends_the_deletion(store, monkeypatch, retention, left):
+    monkeypatch.setattr(erasure, "_PART", 3)
+    row, day = made(store, retention=1.0), 86_400_000_000
+    for number in range(10):
+        store.clock.now(0, row.time + (0 if number < 6 else day))
+        stored(store, row.id, decision(f"d{number}"), reward(f"d{number}"), reward(f"early{number}"))
+    store.clock.now(0, row.time + 3 * day)
+    assert erasure.purge_part(store, store.bandit("shop")) == 3
+    store.put_bandit("shop", lambda before: changed(before, {"retention": retention}))
+    purge(store, row)
+    assert kinds(store, row.id).count("decision") == left
+    assert kinds(store, row.id).count("reward") == left + (4 if left == 4 else 10)
+    oldest = next(entry for entry in store.entries(row.id, 0, 99) if entry.kind == "decision")
+    told = msgspec.json.decode(store.last_entry(row.id, ["erasure"], 1 << 62).body)
+    assert told["decisions"] == 10 - left
+    assert store.bandit("shop").purged == told["before"] == oldest.time
+    assert purge(store, store.bandit("shop")) == 0
+    assert kinds(store, row.id).count("erasure") == 1
+    # It can be set again.
+    store.put_bandit("shop", lambda before: changed(before, {"retention": 1.0}))
+    assert purge(store, store.bandit("shop")) == left
+    assert [each for each in kinds(store, row.id) if each != "config"] == ["erasure", "erasure"]

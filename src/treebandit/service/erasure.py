@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from treebandit.service import models
+from treebandit.service.config import BanditConfig
 from treebandit.service.database import Connection
 from treebandit.service.entries import early_subject, slot_id, slot_names
 from treebandit.service.log import in_chunks
@@ -98,43 +99,59 @@ def purge_part(store: Store, row: BanditRow) -> int | None:
     """Go on deleting, in a transaction that is soon over; how many decisions. None where nothing is to be done.
 
     While a deletion is under way, the bandit's `purged` is the negative of the time before which all goes: whoever
-    learns next goes on. The erasure is logged at its end.
+    learns next goes on. Where the retention was taken back or made longer since, what it leaves stays. The erasure is
+    logged at its end, with the time that was reached.
     """
     under_way = store.rows("SELECT 1 FROM bandits WHERE id = ? AND purged < 0", (row.id,))
     if not under_way and not _is_due(store, row):
         return None
 
-    def work(connection: Connection) -> int:
-        purged, last = models.locked(store, connection, row.id, "purged, time")
-        before = -purged if purged < 0 else store.clock.now(connection.wall(), last) - _kept(row)
-        if purged >= 0:
-            connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (-before, row.id))
+    def work(connection: Connection) -> int | None:
+        columns = "purged, time, config"
+        purged, last, settings = models.locked(store, connection, row.id, columns)
+        kept = _kept(msgspec.json.decode(bytes(settings), type=BanditConfig))
+        limit = 0 if kept is None else store.clock.now(connection.wall(), last) - kept
+        before = min(-purged, limit) if purged < 0 else limit
         # Rewards may be younger than their decision: they go by its age.
         old = connection.rows(
             "SELECT decision FROM entries WHERE bandit = ? AND kind = 'decision' AND time < ? "
-            f"ORDER BY time LIMIT {_PART}",
+            f"ORDER BY time, t LIMIT {_PART}",
             (row.id, before),
         )
         if old:
+            if purged >= 0:
+                connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (-before, row.id))
             sql = "DELETE FROM entries WHERE bandit = ? AND decision IN ({marks})"
             in_chunks(connection, sql, row.id, [each[0] for each in old])
+        elif purged >= 0:
+            return None
         elif not _delete_others(connection, row.id, before):
-            connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (before, row.id))
+            reached = _reached(connection, row.id, -purged)
+            connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (reached, row.id))
             count = _gone_by_age(connection, row.id)
-            store.log(connection, row.id, "erasure", msgspec.json.encode(Erased(count, before)))
+            store.log(connection, row.id, "erasure", msgspec.json.encode(Erased(count, reached)))
         return len(old)
 
-    return int(store.write(work))
+    part: int | None = store.write(work)
+    return part
 
 
-def _kept(row: BanditRow) -> int:
-    """The retention in microseconds."""
-    return round((row.config.retention or 0.0) * 86_400e6)
+def _kept(config: BanditConfig) -> int | None:
+    """The retention in microseconds; None where all is kept."""
+    return None if config.retention is None else round(config.retention * 86_400e6)
+
+
+def _reached(connection: Connection, bandit: int, before: int) -> int:
+    """The time up to which a deletion that should go up to `before` has come: all decisions until then are gone."""
+    sql = "SELECT min(time) FROM entries WHERE bandit = ? AND kind = 'decision' AND time < ?"
+    oldest = connection.rows(sql, (bandit, before))[0][0]
+    return before if oldest is None else int(oldest)
 
 
 def _is_due(store: Store, row: BanditRow) -> bool:
     """Whether there are decisions that should be gone by now."""
-    if row.config.retention is None:
+    kept = _kept(row.config)
+    if kept is None:
         return False
     with store.session() as connection:
         now = store.clock.now(connection.wall(), row.time)
@@ -143,7 +160,7 @@ def _is_due(store: Store, row: BanditRow) -> bool:
             f"{store.database.dialect['bytes']})",
             (row.id,),
         )[0][0]
-    return oldest is not None and oldest <= now - round((1 + _SLACK) * _kept(row))
+    return oldest is not None and oldest <= now - round((1 + _SLACK) * kept)
 
 
 def _delete_others(connection: Connection, bandit: int, before: int) -> bool:
