@@ -7,7 +7,7 @@ from service.test_store import decision, kinds, made, reward, stored
 from treebandit.errors import StoreError
 from treebandit.service import erasure
 from treebandit.service.config import changed
-from treebandit.service.entries import NewEntry
+from treebandit.service.entries import NewActivation, NewEntry, NewEvent
 from treebandit.service.export import records
 from treebandit.service.fold import Fold
 from treebandit.service.learner import Learner
@@ -153,3 +153,41 @@ def test_a_retention_that_is_taken_back_ends_the_deletion(store, monkeypatch, re
     store.put_bandit("shop", lambda before: changed(before, {"retention": 1.0}))
     assert purge(store, store.bandit("shop")) == left
     assert [each for each in kinds(store, row.id) if each != "config"] == ["erasure", "erasure"]
+
+
+def test_a_decision_stays_until_its_wait_is_over(store):
+    row, day = made(store, retention=1.0), 86_400_000_000
+    stored(store, row.id, decision("gone"), decision("long", wait=3 * day), decision("never", wait=None))
+    stored(
+        store,
+        row.id,
+        NewEvent("e", ["top", "side"]),
+        *(decision(f"e#{x}", wait=None) for x in ("top", "side")),
+    )
+    stored(store, row.id, decision("late", wait=None))
+    stored(
+        store,
+        row.id,
+        NewActivation("late", 3 * day),
+        *(NewActivation(f"e#{x}", 3 * day) for x in ("top", "side")),
+    )
+    stored(store, row.id, reward("e#top"), NewEvent("old", ["top"]), decision("old#top"))
+
+    def left():
+        entries = store.entries(row.id, 0, 99)
+        return {each.decision for each in entries if each.kind in ("decision", "event", "reward")} - {"new"}
+
+    store.clock.now(0, row.time + 2 * day)
+    stored(store, row.id, decision("new", wait=9 * day))
+    assert purge(store, store.bandit("shop")) == 3
+    assert left() == {"long", "e", "e#top", "e#side", "late"}
+    assert purge(store, store.bandit("shop")) == 0
+    assert stored(store, row.id, reward("late"))[0].status == "counted"
+    assert stored(store, row.id, decision("late"))[0].repeated
+    store.clock.now(0, row.time + 4 * day)
+    assert purge(store, store.bandit("shop")) == 4
+    assert left() == set()
+    told = [
+        msgspec.json.decode(each.body)["decisions"] for each in store.entries(row.id, 0, 99, kind="erasure")
+    ]
+    assert told == [3, 4]

@@ -167,6 +167,11 @@ def slot_id(event: str, slot: str) -> str:
     return f"{event}#{slot}"
 
 
+def event_of(decision: str) -> str:
+    """The event of a slot's decision; of any other, its own id."""
+    return decision.partition("#")[0]
+
+
 def early_subject(event: str) -> str:
     """The subject of a slot's reward that came before its event, which finds it by the event; others are hashes."""
     return f"#{event}"

@@ -9,7 +9,7 @@ import msgspec
 from treebandit.service import models
 from treebandit.service.config import BanditConfig
 from treebandit.service.database import Connection
-from treebandit.service.entries import early_subject, slot_id, slot_names
+from treebandit.service.entries import early_subject, event_of, slot_id, slot_names
 from treebandit.service.log import in_chunks
 from treebandit.service.models import Erased
 from treebandit.service.store import BanditRow, Store
@@ -18,9 +18,15 @@ from treebandit.service.store import BanditRow, Store
 _SLACK = 0.05
 #: Decisions, or other entries, that are deleted in one transaction: others who write wait for no longer.
 _PART = 2000
-#: The kind as an expression: else SQLite looks through all of that kind, and not by the decision.
+#: The kind as an expression, and what is ordered too: else SQLite looks through all of that kind, or by that order, and
+#: not by the decision.
 _OF_DECISION = (
     "SELECT 1 FROM entries x WHERE x.bandit = e.bandit AND x.decision = e.decision AND (x.kind || '')"
+)
+#: Decisions whose wait, or that of their activation, is not going on at a time, given twice.
+_OLD = (
+    "FROM entries e WHERE bandit = ? AND kind = 'decision' AND (due IS NULL OR due + 0 <= ?) "
+    f"AND NOT EXISTS ({_OF_DECISION} = 'activation' AND x.due + 0 > ?)"
 )
 _FOUND = "SELECT kind, decision, body FROM entries WHERE bandit = ? AND kind IN ('decision', 'event')"
 
@@ -107,28 +113,27 @@ def purge_part(store: Store, row: BanditRow) -> int | None:
         return None
 
     def work(connection: Connection) -> int | None:
-        columns = "purged, time, config"
-        purged, last, settings = models.locked(store, connection, row.id, columns)
+        purged, last, settings = models.locked(store, connection, row.id, "purged, time, config")
         kept = _kept(msgspec.json.decode(bytes(settings), type=BanditConfig))
-        limit = 0 if kept is None else store.clock.now(connection.wall(), last) - kept
+        now = store.clock.now(connection.wall(), last)
+        limit = 0 if kept is None else now - kept
         before = min(-purged, limit) if purged < 0 else limit
         # Rewards may be younger than their decision: they go by its age.
         old = connection.rows(
-            "SELECT decision FROM entries WHERE bandit = ? AND kind = 'decision' AND time < ? "
-            f"ORDER BY time, t LIMIT {_PART}",
-            (row.id, before),
+            f"SELECT decision {_OLD} AND time < ? ORDER BY time, t LIMIT {_PART}", (row.id, now, now, before)
         )
         if old:
             if purged >= 0:
                 connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (-before, row.id))
             sql = "DELETE FROM entries WHERE bandit = ? AND decision IN ({marks})"
-            in_chunks(connection, sql, row.id, [each[0] for each in old])
+            ids = {each[0] for each in old}
+            in_chunks(connection, sql, row.id, sorted(ids | set(map(event_of, ids))))
         elif purged >= 0:
             return None
         elif not _delete_others(connection, row.id, before):
-            reached = _reached(connection, row.id, -purged)
+            reached = _reached(connection, row.id, -purged, now)
             connection.rows("UPDATE bandits SET purged = ? WHERE id = ?", (reached, row.id))
-            count = _gone_by_age(connection, row.id)
+            count = _gone_by_age(connection, row.id, reached)
             store.log(connection, row.id, "erasure", msgspec.json.encode(Erased(count, reached)))
         return len(old)
 
@@ -141,10 +146,9 @@ def _kept(config: BanditConfig) -> int | None:
     return None if config.retention is None else round(config.retention * 86_400e6)
 
 
-def _reached(connection: Connection, bandit: int, before: int) -> int:
-    """The time up to which a deletion that should go up to `before` has come: all decisions until then are gone."""
-    sql = "SELECT min(time) FROM entries WHERE bandit = ? AND kind = 'decision' AND time < ?"
-    oldest = connection.rows(sql, (bandit, before))[0][0]
+def _reached(connection: Connection, bandit: int, before: int, now: int) -> int:
+    """The time up to which a deletion that should go up to `before` has come."""
+    oldest = connection.rows(f"SELECT min(time) {_OLD} AND time < ?", (bandit, now, now, before))[0][0]
     return before if oldest is None else int(oldest)
 
 
@@ -156,9 +160,8 @@ def _is_due(store: Store, row: BanditRow) -> bool:
     with store.session() as connection:
         now = store.clock.now(connection.wall(), row.time)
         oldest = connection.rows(
-            "SELECT min(time) FROM entries WHERE bandit = ? AND kind = 'decision' AND body <> CAST('' AS "
-            f"{store.database.dialect['bytes']})",
-            (row.id,),
+            f"SELECT min(time) {_OLD} AND body <> CAST('' AS {store.database.dialect['bytes']})",
+            (row.id, now, now),
         )[0][0]
     return oldest is not None and oldest <= now - round((1 + _SLACK) * kept)
 
@@ -174,7 +177,7 @@ def _delete_others(connection: Connection, bandit: int, before: int) -> bool:
         for kind in ("close", "publish")
     ]
     old = connection.rows(
-        "SELECT place FROM entries e WHERE bandit = ? AND kind IN ('reward', 'event', 'close', 'publish') "
+        "SELECT place FROM entries e WHERE bandit = ? AND kind IN ('reward', 'close', 'publish') "
         f"AND time < ? AND place NOT IN (?, ?) AND NOT EXISTS ({_OF_DECISION} = 'decision') LIMIT {_PART}",
         (bandit, before, *(place or 0 for place in last)),
     )
@@ -183,13 +186,14 @@ def _delete_others(connection: Connection, bandit: int, before: int) -> bool:
     return bool(old)
 
 
-def _gone_by_age(connection: Connection, bandit: int) -> int:
-    """How many decisions are gone since the last such erasure: they are numbered, and go in their order."""
+def _gone_by_age(connection: Connection, bandit: int, before: int) -> int:
+    """How many decisions are gone since the last such erasure: they are numbered, and few before a time are left."""
+    decisions = "FROM entries WHERE bandit = ? AND kind = 'decision' AND time"
     sql = (
-        "SELECT coalesce((SELECT min(t) - 1 FROM entries WHERE bandit = ? AND kind = 'decision'), decisions) "
-        "FROM bandits WHERE id = ?"
+        f"SELECT coalesce((SELECT min(t) - 1 {decisions} = (SELECT min(time) {decisions} >= ?)), decisions) "
+        f"- (SELECT count(*) {decisions} < ?) FROM bandits WHERE id = ?"
     )
-    gone = int(connection.rows(sql, (bandit, bandit))[0][0])
+    gone = int(connection.rows(sql, (bandit, bandit, before, bandit, before, bandit))[0][0])
     told = connection.rows("SELECT body FROM entries WHERE bandit = ? AND kind = 'erasure'", (bandit,))
-    before = [msgspec.json.decode(bytes(each[0]), type=Erased) for each in told]
-    return gone - sum(each.decisions for each in before if each.before)
+    earlier = [msgspec.json.decode(bytes(each[0]), type=Erased) for each in told]
+    return gone - sum(each.decisions for each in earlier if each.before)
