@@ -1,5 +1,9 @@
 import asyncio
+import re
 import socket
+import sqlite3
+import threading
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -183,3 +187,36 @@ def test_an_answer_on_its_way_is_not_cut_off_by_the_next_head():
         return wire.closed
 
     assert asyncio.run(watched())
+
+
+def test_the_documented_backup_is_a_store_that_serves(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+    (statement,) = re.findall(r'sqlite3 store\.db "(VACUUM INTO .*)"', page)
+    ended, decided = threading.Event(), []
+
+    def load():
+        while not ended.is_set():
+            decided.append(served.decide(f"d{len(decided)}")["id"])
+
+    with Served(f"sqlite:///{tmp_path}/store.db") as served:
+        served.make(wait=1.0)
+        thread = threading.Thread(target=load)
+        thread.start()
+        served.until(lambda: len(decided) > 20)
+        before = decided[-1]
+        made = sqlite3.connect(tmp_path / "store.db")
+        made.execute(statement.replace("copy.db", f"{tmp_path}/copy.db"))
+        made.close()
+        served.until(lambda: len(decided) > 60)
+        ended.set()
+        thread.join()
+    for each in ("store.db", "store.db-wal", "store.db-shm"):
+        (tmp_path / each).unlink(missing_ok=True)
+    (tmp_path / "copy.db").rename(tmp_path / "store.db")
+    with Served(f"sqlite:///{tmp_path}/store.db") as served:
+        assert served.store.rows("PRAGMA integrity_check") == [("ok",)]
+        decisions = served.store.bandit("shop").decisions
+        served.decide(before)
+        assert served.store.bandit("shop").decisions == decisions, "it is in the copy"
+        assert served.reward(served.decide()["id"])["status"] == "counted"
+        assert served.learned().t > 20
