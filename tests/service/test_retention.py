@@ -1,11 +1,11 @@
-"""Decisions that are older than the retention."""
+"""What is deleted in parts: decisions that are older than the retention, and deleted bandits."""
 
 import msgspec
 import pytest
 from service.test_store import decision, kinds, made, reward, stored
 
 from treebandit.errors import StoreError
-from treebandit.service import erasure
+from treebandit.service import erasure, models
 from treebandit.service.config import changed
 from treebandit.service.entries import NewActivation, NewEntry, NewEvent
 from treebandit.service.export import records
@@ -191,3 +191,47 @@ def test_a_decision_stays_until_its_wait_is_over(store):
         msgspec.json.decode(each.body)["decisions"] for each in store.entries(row.id, 0, 99, kind="erasure")
     ]
     assert told == [3, 4]
+
+
+def counts(store, bandit):
+    sql = "SELECT count(*) FROM {} WHERE bandit = ?"
+    return [store.rows(sql.format(table), (bandit,))[0][0] for table in ("entries", "models", "jobs")]
+
+
+def test_a_deleted_bandit_goes_in_parts_and_is_gone_at_once(store, monkeypatch):
+    monkeypatch.setattr(erasure, "_PART", 3)
+    row, other = made(store, retention=1.0), made(store, "other")
+    for number in range(10):
+        stored(store, row.id, decision(f"d{number}"))
+    stored(store, other.id, decision("d0"))
+    learner = Learner(store)
+    learner._round()  # it has looked for old decisions, and will not do so again for a while
+    job = "INSERT INTO jobs (id, bandit, state, created, request) VALUES ('j', ?, 'done', 0, '')"
+    store.write(lambda connection: connection.rows(job, (row.id,)))
+    with store.session() as connection:
+        for place in (1, 2):
+            models.checkpoint(store, connection, row.id, b"", place, {})
+    before, kept = counts(store, row.id), counts(store, other.id)
+    assert before[0] >= 11
+    assert min(before) > 0
+    assert store.delete_bandit("shop")
+    assert counts(store, row.id) == before, "not in the transaction of the request"
+    new = made(store)
+    assert not stored(store, new.id, decision("d0"))[0].repeated
+    assert [each["id"] for each in records(store, store.bandit("shop"))[0]] == ["d0"]
+    write, parts = store.write, []
+
+    def counted(work):
+        left = sum(counts(store, row.id))
+        done = write(work)
+        parts.append(left - sum(counts(store, row.id)))
+        return done
+
+    monkeypatch.setattr(store, "write", counted)
+    while erasure.deleted(store):
+        learner._round()
+    assert counts(store, row.id) == [0, 0, 0]
+    assert max(parts) == 3
+    assert counts(store, other.id)[0] >= kept[0]
+    assert [each["id"] for each in records(store, store.bandit("shop"))[0]] == ["d0"]
+    learner._finish()

@@ -98,10 +98,14 @@ async def show_all(request: Request) -> Response:
 
 @OPERATIONS.add("DELETE", "/v1/bandits/{name}", "deleteBandit", "admin", gives={204: None})
 async def delete(request: Request) -> Response:
-    """Delete a bandit, its log and its models."""
+    """Delete a bandit, its log and its models.
+
+    They are gone at once; the learner then deletes them from the store, in small parts.
+    """
     row = await bandit(request)
     await asyncio.to_thread(runtime(request).store.delete_bandit, row.name)
     await runtime(request).refresh()
+    runtime(request).wake()
     return Response(status_code=204)
 
 

@@ -1,4 +1,4 @@
-"""Deleting decisions from the log: those of one person, and those that are older than the retention."""
+"""Deleting from the log: decisions of one person, those that are older than the retention, and deleted bandits."""
 
 from __future__ import annotations
 
@@ -139,6 +139,34 @@ def purge_part(store: Store, row: BanditRow) -> int | None:
 
     part: int | None = store.write(work)
     return part
+
+
+def deleted(store: Store) -> list[int]:
+    """Deleted bandits of which something is left in the store."""
+    rows = store.rows("SELECT id FROM bandits WHERE deleted IS NOT NULL AND purged < 0 ORDER BY id")
+    return [row[0] for row in rows]
+
+
+def delete_part(store: Store, bandit: int) -> bool:
+    """Delete a part of what a deleted bandit has left, in a transaction that is soon over; whether there was any."""
+
+    def work(connection: Connection) -> bool:
+        # A model may be large, and goes alone.
+        for table, key, most in (
+            ("entries", "place", _PART),
+            ("models", "kind, version", 1),
+            ("jobs", "id", _PART),
+        ):
+            sql = f"SELECT {key} FROM {table} WHERE bandit = ? ORDER BY {key} LIMIT {most}"
+            if found := connection.rows(sql, (bandit,)):
+                marks = ", ".join("?" * len(found[-1]))
+                sql = f"DELETE FROM {table} WHERE bandit = ? AND ({key}) <= ({marks})"
+                connection.rows(sql, (bandit, *found[-1]))
+                return True
+        connection.rows("UPDATE bandits SET purged = 0 WHERE id = ?", (bandit,))
+        return False
+
+    return bool(store.write(work))
 
 
 def _kept(config: BanditConfig) -> int | None:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from treebandit.errors import SavedFileError, StoreError
 from treebandit.service import erasure, models
@@ -133,8 +134,8 @@ class Learner:
         self._published = published
         self._session: LearnerSession | None = None
         self._learners: dict[int, BanditLearner] = {}
-        #: When to look for decisions that are too old, by bandit; kept when a learner of one is thrown away.
-        self._next_purge: dict[int, float] = {}
+        #: When to look for what is to be deleted, by bandit and why; kept when a learner of one is thrown away.
+        self._next_purge: dict[tuple[int, str], float] = {}
         #: Bandits whose last step has failed: when to try again, and the seconds that this is after the failure.
         self._paused: dict[int, tuple[float, float]] = {}
         self._wake = threading.Event()
@@ -187,6 +188,10 @@ class Learner:
         for gone in self._learners.keys() - rows.keys():
             del self._learners[gone]
         self._paused = {bandit: pause for bandit, pause in self._paused.items() if bandit in rows}
+        for bandit in erasure.deleted(self._store):
+            if self._session.hold(bandit):
+                part = partial(erasure.delete_part, self._store, bandit)
+                more = self._delete(bandit, "deletion", part) or more
         for row in rows.values():
             if self._stopped.is_set():
                 return False
@@ -227,26 +232,33 @@ class Learner:
         learner = self._learners[row.id]
         learner.name = row.name
         before = learner.published
-        self._purge(row)
+        purge = partial(erasure.purge_part, self._store, row)
+        self._delete(row.id, f"retention of {row.name}", lambda: purge() is not None)
         more = learner.step()
         if learner.published != before:
             self._published()
         return more
 
-    def _purge(self, row: BanditRow) -> None:
-        """Delete a part of what is too old. Where that fails, learning goes on, and it is tried again later."""
-        if time.monotonic() < self._next_purge.get(row.id, 0.0):
-            return
-        what = f"retention of {row.name}"
+    def _delete(self, bandit: int, what: str, part: Callable[[], bool]) -> bool:
+        """Delete a part of what should be gone; whether there may be more. Where that fails, it is tried again later.
+
+        Then others have their turn: who waits for the lock of a file looks for it now and then only.
+        """
+        started = time.monotonic()
+        if started < self._next_purge.get((bandit, what), 0.0):
+            return False
         more = False
         try:
-            more = erasure.purge_part(self._store, row) is not None
+            more = part()
             self.failures.pop(what, None)
         except Exception as error:
             self.failures[what] = f"{type(error).__name__}: {error}"
-            _log.warning("old decisions cannot be deleted: %s", error, extra={"bandit": row.name})
-        if not more:
-            self._next_purge[row.id] = time.monotonic() + _PURGE_SECONDS
+            _log.warning("%s: cannot be deleted: %s", what, error)
+        if more:
+            self._stopped.wait(min(time.monotonic() - started, POLL))
+        else:
+            self._next_purge[bandit, what] = time.monotonic() + _PURGE_SECONDS
+        return more
 
     def _lose(self, error: Exception) -> None:
         """The store is gone, and with it the right to learn: all is read anew once it is back."""

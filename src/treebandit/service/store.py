@@ -208,7 +208,10 @@ class Store:
         return row, new
 
     def delete_bandit(self, name: str) -> bool:
-        """Delete a bandit and all that was logged for it; whether there was one."""
+        """Delete a bandit; whether there was one. Callers see nothing of it any more.
+
+        What it has logged is then deleted by the learner: a negative `purged` says that something is left.
+        """
 
         def work(connection: Connection) -> bool:
             found = connection.rows(
@@ -219,10 +222,9 @@ class Store:
                 return False
             now = self.clock.now(connection.wall())
             connection.rows(
-                "UPDATE bandits SET deleted = ?, config = ? WHERE id = ?", (now, b"{}", found[0][0])
+                "UPDATE bandits SET deleted = ?, config = ?, purged = -1 WHERE id = ?",
+                (now, b"{}", found[0][0]),
             )
-            for table in ("entries", "models", "jobs"):
-                connection.rows(f"DELETE FROM {table} WHERE bandit = ?", (found[0][0],))
             return True
 
         return bool(self.write(work))
