@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
@@ -26,6 +25,7 @@ from treebandit.service.exchange import (
     bandit,
     body,
     decoded,
+    from_store,
     json_answer,
     no_bandit,
     read,
@@ -58,8 +58,8 @@ async def put(request: Request) -> Response:
     def change(before: BanditConfig | None) -> BanditConfig:
         return checked(given) if before is None else changed(before, _patch(given))
 
-    row, new = await asyncio.to_thread(runtime(request).store.put_bandit, name, change)
-    await runtime(request).refresh()
+    row, new = await from_store(request, runtime(request).store.put_bandit, name, change)
+    await runtime(request).look_anew()
     return json_answer(_shown(row), 201 if new else 200)
 
 
@@ -78,8 +78,8 @@ async def patch(request: Request) -> Response:
 
     if not _NAME.fullmatch(name):
         raise no_bandit(name)
-    row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, name, change)
-    await runtime(request).refresh()
+    row, _ = await from_store(request, runtime(request).store.put_bandit, name, change)
+    await runtime(request).look_anew()
     return json_answer(_shown(row))
 
 
@@ -92,7 +92,7 @@ async def show(request: Request) -> Response:
 @OPERATIONS.add("GET", "/v1/bandits", "listBandits", "read", gives={200: BanditsAnswer})
 async def show_all(request: Request) -> Response:
     """All bandits; with a key of one bandit, that one."""
-    rows = await asyncio.to_thread(runtime(request).store.bandits)
+    rows = await from_store(request, runtime(request).store.bandits)
     return json_answer(BanditsAnswer([_shown(row) for row in rows if asker(request).sees(row.name)]))
 
 
@@ -103,8 +103,8 @@ async def delete(request: Request) -> Response:
     They are gone at once; the learner then deletes them from the store, in small parts.
     """
     row = await bandit(request)
-    await asyncio.to_thread(runtime(request).store.delete_bandit, row.name)
-    await runtime(request).refresh()
+    await from_store(request, runtime(request).store.delete_bandit, row.name)
+    await runtime(request).look_anew()
     runtime(request).wake()
     return Response(status_code=204)
 
@@ -120,11 +120,11 @@ async def erase(request: Request) -> Response:
         raise InputError("neither ids nor subject; say which decisions to erase")
     subject = None if given.subject is None else hashed(given.subject)
     store = runtime(request).store
-    count = await asyncio.to_thread(
-        erasure.erase, store, row.id, ids=given.ids, subject=subject, uploads=given.uploads
+    count = await from_store(
+        request, erasure.erase, store, row.id, ids=given.ids, subject=subject, uploads=given.uploads
     )
     runtime(request).wake()
-    return json_answer(ErasureAnswer(count, await asyncio.to_thread(models.uploads, store, row.id)))
+    return json_answer(ErasureAnswer(count, await from_store(request, models.uploads, store, row.id)))
 
 
 def _patch(given: BanditConfig) -> dict[str, Any]:

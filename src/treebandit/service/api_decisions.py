@@ -61,6 +61,7 @@ from treebandit.service.features import check_size
 from treebandit.service.ids import IDS
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
+from treebandit.service.threads import in_store
 
 OPERATIONS = Operations()
 _encode = msgspec.json.Encoder().encode
@@ -143,7 +144,7 @@ async def _answered(
 async def _slots_of(service: Runtime, bandit: int, event: str, body: bytes) -> list[Stored]:
     """The decisions of an event that was stored before, in the order of its slots."""
     ids = [slot_id(event, slot) for slot in slot_names(body)] if body else []
-    about = await asyncio.to_thread(service.store.about, bandit, ids)
+    about = await in_store(service.limits.seconds, service.store.about, bandit, ids)
     found = [next(each for each in about[one] if each.kind == "decision") for one in ids if one in about]
     return [
         Stored(each.place, each.time, True, each.body, each.version or 0, each.holdout)
@@ -306,8 +307,9 @@ async def activate(request: Request) -> Response:
 async def activated(service: Runtime, deployed: DeployedAgent, event: str) -> list[Stored]:
     """Activate a decision, or all slots of an event; nothing where there is none."""
     _check_id(event)
-    about = (await asyncio.to_thread(service.store.about, deployed.bandit, [event])).get(event, [])
-    slots = [slot for each in about if each.kind == "event" and each.body for slot in slot_names(each.body)]
+    about = await in_store(service.limits.seconds, service.store.about, deployed.bandit, [event])
+    events = [each for each in about.get(event, ()) if each.kind == "event" and each.body]
+    slots = [slot for each in events for slot in slot_names(each.body)]
     ids = [slot_id(event, slot) for slot in slots] or [event]
     new = [NewActivation(each, deployed.config.wait_us) for each in ids]
     stored = await _stored(service, deployed, list(new))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from treebandit.service import jobs
-from treebandit.service.exchange import Operations, bandit, body, json_answer, runtime
+from treebandit.service.exchange import Operations, bandit, body, from_store, json_answer, runtime
 from treebandit.service.jobs import EvaluationRequest, JobAnswer, JobsAnswer
 from treebandit.service.refusals import Refused
 
@@ -30,7 +28,7 @@ async def start(request: Request) -> Response:
     service = runtime(request)
     service.jobs.check(asked)
     number = await service.jobs.start(row, asked)
-    found = await asyncio.to_thread(jobs.find, service.store, row, number)
+    found = await from_store(request, jobs.find, service.store, row, number)
     return json_answer(found[0], 202)
 
 
@@ -42,7 +40,7 @@ async def show(request: Request) -> Response:
     row = await bandit(request)
     number = str(request.path_params["job"])
     found = (
-        [] if "\x00" in number else await asyncio.to_thread(jobs.find, runtime(request).store, row, number)
+        [] if "\x00" in number else await from_store(request, jobs.find, runtime(request).store, row, number)
     )
     if not found:
         raise Refused(404, "EvaluationNotFound", f"there is no evaluation {number[:100]!r} of this bandit")
@@ -53,4 +51,4 @@ async def show(request: Request) -> Response:
 async def show_all(request: Request) -> Response:
     """The newest evaluations."""
     row = await bandit(request)
-    return json_answer(JobsAnswer(await asyncio.to_thread(jobs.find, runtime(request).store, row)))
+    return json_answer(JobsAnswer(await from_store(request, jobs.find, runtime(request).store, row)))

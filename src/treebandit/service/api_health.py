@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -12,9 +11,12 @@ from starlette.responses import HTMLResponse, Response
 from treebandit.errors import StoreError
 from treebandit.service import models
 from treebandit.service.bodies import HealthAnswer
-from treebandit.service.exchange import Operations, asker, json_answer, runtime
+from treebandit.service.exchange import Operations, asker, from_store, json_answer, runtime
+from treebandit.service.threads import in_store
 
 OPERATIONS = Operations()
+#: What asks whether it is ready has little patience itself.
+_PING_SECONDS = 2.0
 _DOCS = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>treebandit API</title>
 <link rel="stylesheet" href="assets/swagger-ui.css"></head><body><div id="swagger-ui"></div>
 <script src="assets/swagger-ui-bundle.js"></script>
@@ -34,10 +36,9 @@ async def ready(request: Request) -> Response:
     service = runtime(request)
     missing = dict(service.missing)
     try:
-        async with asyncio.timeout(2.0):
-            await asyncio.to_thread(service.store.ping)
-    except (StoreError, TimeoutError) as error:
-        missing["store"] = str(error) or "no answer within 2 seconds"
+        await in_store(_PING_SECONDS, service.store.ping)
+    except StoreError as error:
+        missing["store"] = str(error)
     if missing:
         return json_answer(HealthAnswer("not ready", missing, service.warnings), 503)
     return json_answer(HealthAnswer("ok", warnings=service.warnings))
@@ -54,10 +55,11 @@ async def metrics(request: Request) -> Response:
     counted.show(counted.logged, {name: row.place for name, row in service.rows().items()})
     counted.show(counted.learned, service.learner.places if service.learner else {})
     with suppress(StoreError):  # the other numbers are here all the same
-        newest = {
-            name: await asyncio.to_thread(models.newest_published, service.store, row)
-            for name, row in service.rows().items()
-        }
+        rows = dict(service.rows())
+        newest = await from_store(
+            request,
+            lambda: {name: models.newest_published(service.store, row) for name, row in rows.items()},
+        )
         counted.show(counted.skipped, {name: each.skipped if each else 0 for name, each in newest.items()})
     return Response(counted.text(asker(request).sees), media_type=CONTENT_TYPE_LATEST)
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from treebandit.errors import InputError
 from treebandit.service import export
-from treebandit.service.exchange import NDJSON, Operations, bandit, flag, runtime, whole
+from treebandit.service.exchange import NDJSON, Operations, bandit, flag, from_store, runtime, whole
 from treebandit.service.times import microseconds
 
 _PARQUET = "application/vnd.apache.parquet"
@@ -47,7 +47,8 @@ async def log(request: Request) -> Response:
     limit = whole(request, "limit", 1000, 1, _MOST)
     since = microseconds(request.query_params.get("since", "1970-01-01"))
     until = microseconds(request.query_params.get("until", "9000-01-01"))
-    found, cursor = await asyncio.to_thread(
+    found, cursor = await from_store(
+        request,
         export.records,
         runtime(request).store,
         row,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +15,7 @@ from treebandit.service.exchange import (
     bandit,
     body,
     flag,
+    from_store,
     json_answer,
     read,
     runtime,
@@ -24,6 +23,7 @@ from treebandit.service.exchange import (
 )
 from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow, Store
+from treebandit.service.threads import in_store
 from treebandit.service.times import iso
 
 OPERATIONS = Operations()
@@ -47,10 +47,10 @@ async def download(request: Request) -> Response:
     store = runtime(request).store
     version = whole(request, "version", 0, 1, 1 << 62)
     if version:
-        found = await asyncio.to_thread(models.model, store, row.id, "snapshot", version)
+        found = await from_store(request, models.model, store, row.id, "snapshot", version)
     else:
         kind: models.ModelKind = "checkpoint" if wanted else "snapshot"
-        found = await asyncio.to_thread(models.newest, store, row.id, kind)
+        found = await from_store(request, models.newest, store, row.id, kind)
     if found is None:
         raise Refused(
             404,
@@ -77,7 +77,9 @@ async def upload(request: Request) -> Response:
     row = await bandit(request)
     data = await read(request, runtime(request).limits.bulk)
     try:
-        stored = await asyncio.to_thread(models.upload, runtime(request).store, row.id, data)
+        # A large model takes its time.
+        seconds = runtime(request).limits.seconds + len(data) / 1_000_000
+        stored = await in_store(seconds, models.upload, runtime(request).store, row.id, data)
     except SavedFileError as error:
         raise Refused(400, "InvalidModel", str(error)) from error
     runtime(request).wake()
@@ -90,7 +92,7 @@ async def upload(request: Request) -> Response:
 async def versions(request: Request) -> Response:
     """The newest versions of the model."""
     row = await bandit(request)
-    return json_answer(await asyncio.to_thread(_versions, runtime(request).store, row))
+    return json_answer(await from_store(request, _versions, runtime(request).store, row))
 
 
 @OPERATIONS.add(
@@ -105,7 +107,7 @@ async def roll_back(request: Request) -> Response:
     """Go back to what a version had learned."""
     row = await bandit(request)
     given = await body(request, RollbackRequest)
-    stored = await asyncio.to_thread(models.roll_back, runtime(request).store, row.id, given.version)
+    stored = await from_store(request, models.roll_back, runtime(request).store, row.id, given.version)
     if stored is None:
         raise Refused(
             404, "ModelNotFound", f"there is no version {given.version}; the newest is {row.version}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -21,6 +19,7 @@ from treebandit.service.models import Published
 from treebandit.service.queries import Delay, Window
 from treebandit.service.runtime import Runtime
 from treebandit.service.store import BanditRow, Store
+from treebandit.service.threads import DaemonThreads, in_store
 from treebandit.service.times import iso
 
 SPANS: dict[str, int] = {"15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800, "all": 0}
@@ -47,11 +46,11 @@ class Dashboards:
         self._least = least
         self._kept: dict[Any, tuple[float, Any]] = {}
         # One thread of its own: readers of pages never take the threads that decisions need.
-        self._thread = ThreadPoolExecutor(1, "dashboard")
+        self._thread = DaemonThreads(1, "dashboard")
 
     async def look(self, row: BanditRow, span: str) -> DashboardAnswer:
         """The dashboard as it is now, or was a moment ago."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._look, row, span)
+        return await in_store(self._runtime.limits.seconds, self._look, row, span, threads=self._thread)
 
     def _look(self, row: BanditRow, span: str) -> DashboardAnswer:
         now = time.monotonic()

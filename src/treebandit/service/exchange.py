@@ -18,9 +18,11 @@ from treebandit.service.keys import Key
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
 from treebandit.service.store import BanditRow
+from treebandit.service.threads import in_store
 
 Handler = Callable[[Request], Awaitable[Response]]
 _Body = TypeVar("_Body")
+_Made = TypeVar("_Made")
 _encode = msgspec.json.Encoder().encode
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -155,10 +157,15 @@ def decoded(data: bytes, kind: type[_Body]) -> _Body:
 async def bandit(request: Request) -> BanditRow:
     """The bandit that the path names, as the store has it now."""
     name = str(request.path_params["name"])
-    row = await asyncio.to_thread(runtime(request).store.bandit, name) if "\x00" not in name else None
+    row = await from_store(request, runtime(request).store.bandit, name) if "\x00" not in name else None
     if row is None:
         raise no_bandit(name)
     return row
+
+
+async def from_store(request: Request, work: Callable[..., _Made], *given: Any, **more: Any) -> _Made:
+    """What the store has, or a StoreError where it takes longer than a request may."""
+    return await in_store(runtime(request).limits.seconds, work, *given, **more)
 
 
 def no_bandit(name: str) -> Refused:

@@ -23,6 +23,7 @@ from treebandit.service.database import Connection
 from treebandit.service.ids import IDS
 from treebandit.service.queries import Window
 from treebandit.service.store import BanditRow, Store
+from treebandit.service.threads import in_store
 from treebandit.service.times import iso, microseconds
 
 _CODE = "from treebandit.service.jobs import main; main()"
@@ -31,6 +32,8 @@ _PREFIX = "treebandit-job-"
 #: Seconds after which a folder without a lock is nobody's: one that was just made may not have it yet.
 _YOUNG = 60.0
 _LONGEST_SECONDS = 3600.0
+#: For the store to take a job.
+_STORE_SECONDS = 10.0
 #: A job whose process died with its machine is not running any more.
 _LOST_AFTER = round(2 * _LONGEST_SECONDS * 1e6)
 
@@ -96,7 +99,7 @@ class Jobs:
                 (number, row.id, self._store.clock.now(connection.wall()), msgspec.json.encode(asked)),
             )
 
-        await asyncio.to_thread(self._store.write, work)
+        await in_store(_STORE_SECONDS, self._store.write, work)
         task = asyncio.create_task(self._run(number, row))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -115,7 +118,7 @@ class Jobs:
             async with self._turn:
                 reason = await self._ended(number, row)
         if reason is not None:
-            finish(self._store, number, "failed", {"reason": reason})
+            await in_store(_STORE_SECONDS, finish, self._store, number, "failed", {"reason": reason})
 
     async def _ended(self, number: str, row: BanditRow) -> str | None:
         """Run a job's process to its end; why it has failed, if it did not say so itself."""

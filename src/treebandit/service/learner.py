@@ -19,6 +19,8 @@ _log = logging.getLogger("treebandit.learner")
 
 #: Seconds between looks at the log where nobody tells that it has grown.
 POLL = 0.2
+#: Seconds that a process which is told to end gives its learner.
+STOP_SECONDS = 20.0
 #: Publishing and checkpointing may take these shares of the learner's time.
 _PUBLISH_SHARE, _CHECKPOINT_SHARE = 0.2, 0.05
 _PUBLISH_SECONDS, _CHECKPOINT_SECONDS = 0.5, 30.0
@@ -153,11 +155,11 @@ class Learner:
         self._wake.set()
 
     def stop(self) -> None:
-        """Finish the step under way, keep checkpoints, and end."""
+        """Finish the step under way, keep checkpoints, and end; without, where that takes too long."""
         self._stopped.set()
         self._wake.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(STOP_SECONDS)
 
     @property
     def places(self) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from treebandit.service.exchange import (
     Operation,
     body,
     decoded,
+    from_store,
     json_answer,
     no_bandit,
     read,
@@ -32,6 +32,7 @@ from treebandit.service.personalizer_settings import patched, shown
 from treebandit.service.refusals import Refused
 from treebandit.service.runtime import Runtime
 from treebandit.service.store import BanditRow
+from treebandit.service.threads import in_store
 from treebandit.service.times import iso
 
 #: The bandit behind the paths that name none.
@@ -171,13 +172,13 @@ async def put_configuration(request: Request, deployed: DeployedAgent) -> Respon
             raise no_bandit(deployed.name)
         return changed(before, patched(given, before))
 
-    row, _ = await asyncio.to_thread(runtime(request).store.put_bandit, deployed.name, change)
-    await runtime(request).refresh()
+    row, _ = await from_store(request, runtime(request).store.put_bandit, deployed.name, change)
+    await runtime(request).look_anew()
     return json_answer(await _shown(request, row))
 
 
 async def _shown(request: Request, row: BanditRow) -> dict[str, Any]:
-    edited = await asyncio.to_thread(runtime(request).store.last_entry, row.id, ["config"], row.place)
+    edited = await from_store(request, runtime(request).store.last_entry, row.id, ["config"], row.place)
     return shown(row.config, row.created if edited is None else edited.time)
 
 
@@ -199,7 +200,7 @@ async def log_properties(request: Request, deployed: DeployedAgent) -> Response:
 async def _times(request: Request, row: BanditRow, kind: str) -> Any:
     """Of the first and of the last entry of a kind."""
     sql = "SELECT min(time), max(time) FROM entries WHERE bandit = ? AND kind = ?"
-    return (await asyncio.to_thread(runtime(request).store.rows, sql, (row.id, kind)))[0]
+    return (await from_store(request, runtime(request).store.rows, sql, (row.id, kind)))[0]
 
 
 _Call = Callable[[Request, DeployedAgent], Awaitable[Response]]
@@ -257,10 +258,13 @@ async def _deployed(service: Runtime, name: str) -> DeployedAgent:
     """A Personalizer resource was there before its first call: so is the default bandit."""
     deployed = await service.deployed(name)
     if deployed is None and name == DEFAULT:
-        await asyncio.to_thread(
-            service.store.put_bandit, name, lambda before: before or checked(BanditConfig())
+        await in_store(
+            service.limits.seconds,
+            service.store.put_bandit,
+            name,
+            lambda before: before or checked(BanditConfig()),
         )
-        await service.refresh()
+        await service.look_anew()
         deployed = await service.deployed(name)
     if deployed is None:
         raise no_bandit(name)
@@ -340,7 +344,7 @@ def _ranking(actions: Sequence[str], reply: DecisionAnswer) -> list[dict[str, An
 
 
 async def _row(request: Request, deployed: DeployedAgent) -> BanditRow:
-    row = await asyncio.to_thread(runtime(request).store.bandit, deployed.name)
+    row = await from_store(request, runtime(request).store.bandit, deployed.name)
     if row is None:
         raise no_bandit(deployed.name)
     return row

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -24,13 +24,17 @@ from treebandit.service.metrics import Metrics
 from treebandit.service.rates import Rates
 from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow, Store
+from treebandit.service.threads import in_store
 from treebandit.service.writer import LogWriter
 
 _log = logging.getLogger("treebandit.service")
 
 #: Seconds until a model that could not be loaded is tried again.
 _PAUSE = 5.0
+#: Seconds to read a model, which may be large, from the store.
+_LOAD_SECONDS = 60.0
 
+_Made = TypeVar("_Made")
 LearnerPlace = Literal["thread", "process", "none"]
 
 
@@ -127,18 +131,26 @@ class Runtime:
     async def deployed(self, name: str) -> DeployedAgent | None:
         """What decides for a bandit; the store is asked where this process does not know it yet."""
         if name not in self._deployed:
-            await self._look_anew()
+            await self.look_anew()
         found = self._deployed.get(name)
         if found is None and (name in self._rows or name in self.store.unreadable):
             why = "this replica cannot load the bandit; /health/ready says why"
             raise Refused(503, "BanditUnavailable", why, {"Retry-After": "1"})
         return found
 
-    async def _look_anew(self) -> None:
+    async def look_anew(self) -> None:
         """A look at the store that begins after this call; those who ask at the same time share it."""
         if self._next_look is None:
             self._next_look = asyncio.create_task(self.refresh())
-        await asyncio.shield(self._next_look)
+        # Where nobody waits any more, nobody asks what became of it.
+        self._next_look.add_done_callback(lambda look: look.cancelled() or look.exception())
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                await asyncio.shield(self._next_look)
+        except TimeoutError:
+            raise StoreError(
+                f"the store has not answered within {self.limits.seconds:g} seconds; try again"
+            ) from None
 
     def rows(self) -> dict[str, BanditRow]:
         """The bandits as the store had them a moment ago."""
@@ -148,7 +160,7 @@ class Runtime:
         """Take up settings and snapshots that are new in the store."""
         async with self._refreshing:
             self._next_look = None  # who asks from here on needs another look
-            rows = {row.name: row for row in await asyncio.to_thread(self.store.bandits)}
+            rows = {row.name: row for row in await self._in_store(self.store.bandits)}
             for name, row in rows.items():
                 deployed = self._deployed.get(name)
                 if deployed is not None and deployed.bandit != row.id:
@@ -170,6 +182,9 @@ class Runtime:
             failures = {} if self.learner is None else self.learner.failures
             self._tell("learner", "; ".join(f"{name}: {why}" for name, why in failures.items()))
 
+    async def _in_store(self, work: Callable[[], _Made]) -> _Made:
+        return await in_store(self.limits.seconds, work)
+
     def _tell(self, what: str, why: str) -> None:
         """Warn of something, or no more where there is nothing to say."""
         if why:
@@ -184,7 +199,7 @@ class Runtime:
             return
         try:
             above = self._known(row, deployed)
-            self._deployed[row.name], unreadable = await asyncio.to_thread(self._loaded, row, above)
+            self._deployed[row.name], unreadable = await in_store(_LOAD_SECONDS, self._loaded, row, above)
         except Exception as error:
             self._refuse(row, deployed, error)
         else:
@@ -250,7 +265,7 @@ class Runtime:
                 pass
             self._look.clear()
             # Keys first: whatever is wrong with bandits, a key that was removed is useless.
-            await self._try("keys", lambda: asyncio.to_thread(self.keys.refresh))
+            await self._try("keys", lambda: self._in_store(self.keys.refresh))
             await self._try("bandits", self.refresh)
 
     async def _try(self, what: str, look: Callable[[], Awaitable[None]]) -> None:

@@ -54,12 +54,12 @@ class LogWriter:
         """Begin."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Store what waits, then end."""
+    def stop(self, seconds: float = 10.0) -> None:
+        """Store what waits, then end; where the store does not answer for so long, without."""
         self._stopped = True
         self._given.put(None)
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(seconds)
 
     @property
     def waiting(self) -> int:
