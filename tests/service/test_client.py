@@ -1,6 +1,9 @@
 import asyncio
 import json
+import socket
+import threading
 import time
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 
@@ -170,3 +173,88 @@ def test_ids_that_no_path_can_hold_are_refused(served):
         assert served.call("POST", "/v1/bandits/shop/erasures", {"ids": [id]}) == {"erased": 0}
     served.decide("...", slots=[{"id": "."}])
     assert served.reward("...", slot=".")["status"] == "counted"
+
+
+def answering(send):
+    """The port of a server that answers each request by `send(connection)`."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        with suppress(OSError):
+            while True:
+                connection = listener.accept()[0]
+                threading.Thread(target=run, args=(connection,), daemon=True).start()
+
+    def run(connection):
+        with connection, suppress(OSError):
+            connection.recv(1 << 16)
+            send(connection)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return listener
+
+
+def http(status, body, *headers):
+    lines = [f"HTTP/1.1 {status}", "connection: close", f"content-length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+GOOD = http("200 OK", b'{"id": "x", "arm": "a", "arms": ["a"]}')
+
+
+def trickled(connection, start):
+    connection.sendall(GOOD[:start])
+    for place in range(start, len(GOOD)):
+        connection.sendall(GOOD[place : place + 1])
+        time.sleep(0.1)
+
+
+def decided_by_both(listener, timeout):
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    async def run():
+        async with AsyncClient(url, "shop", timeout=timeout) as client:
+            return await client.decide(None, ["a", "b"], fallback="b")
+
+    started = time.monotonic()
+    with listener, Client(url, "shop", timeout=timeout) as client:
+        found = [client.decide(None, ["a", "b"], fallback="b")]
+        if not found[0].fallback:
+            return found
+        with pytest.raises(NoAnswerError):
+            client.reward("d", 1.0)
+        found.append(asyncio.run(run()))
+    assert time.monotonic() - started < 3 * timeout + 2
+    return found
+
+
+@pytest.mark.parametrize("start", [0, len(GOOD) - 30])
+def test_an_answer_that_trickles_is_not_waited_for(start):
+    found = decided_by_both(answering(lambda connection: trickled(connection, start)), 0.3)
+    assert [each.fallback for each in found] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        http("200 OK", b"<html>maintenance</html>"),
+        http("200 OK", b"[]"),
+        http("200 OK", b'{"id": "x"}'),
+        http("200 OK", b'{"id": "x", "slots": [3]}'),
+        http("200 OK", b"abc", "content-encoding: gzip"),
+        http("204 No Content", b""),
+        http("500 Internal Server Error", b'{"error": {"code": "InternalError", "message": "x"}}'),
+        http("503 Service Unavailable", b"busy"),
+        b"no HTTP at all",
+    ],
+)
+def test_what_is_no_answer_of_the_service_is_none(sent):
+    found = decided_by_both(answering(lambda connection: connection.sendall(sent)), 2.0)
+    assert [each.fallback for each in found] == [True, True]
+
+
+def test_why_there_was_no_answer_is_told():
+    listener = answering(lambda c: c.sendall(http("500 Oh", b'{"error": {"message": "a fault"}}')))
+    client = Client(f"http://127.0.0.1:{listener.getsockname()[1]}", "shop")
+    with listener, client, pytest.raises(NoAnswerError, match=r"a fault \(500\)"):
+        client.decide(None, ["a"])

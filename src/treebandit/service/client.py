@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -22,8 +25,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("httpx", "service") from error
 
-#: Answers after which the same request may succeed a moment later.
-_AGAIN = (408, 429, 502, 503, 504)
+#: Answers after which the same request may succeed a moment later, besides those of 500 and more.
+_AGAIN = (408, 429)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 Arms = Sequence[str | Mapping[str, Any]] | NDArray[Any]
@@ -67,11 +70,12 @@ class Decided:
 
 @dataclass(frozen=True)
 class _Call:
-    """One request, the same at every try."""
+    """One request, the same at every try. read: what to make of its answer; fails where that is none of the service."""
 
     method: str
     path: str
-    content: bytes | None = None
+    content: bytes | None
+    read: Callable[[Any], Any]
 
 
 class _Calls:
@@ -105,7 +109,7 @@ class _Calls:
     def _decide_call(self, context: Context, arms: Arms, id: str, options: dict[str, Any]) -> _Call:
         body = {"id": id, "context": {} if context is None else context, "arms": list(arms), **options}
         content = json_bytes({key: value for key, value in body.items() if value is not None})
-        return _Call("POST", f"{self._root}/decisions", content)
+        return _Call("POST", f"{self._root}/decisions", content, _decided)
 
     def _reward_call(
         self, decision: Decided | str, value: Reward, slot: str | None, key: str | None
@@ -116,36 +120,45 @@ class _Calls:
 
     def _call_about(self, decision: Decided | str, what: str, content: bytes | None = None) -> _Call:
         id = checked_id(decision.id if isinstance(decision, Decided) else decision)
-        return _Call("POST", f"{self._root}/decisions/{quote(id, safe='')}/{what}", content)
+        path = f"{self._root}/decisions/{quote(id, safe='')}/{what}"
+        return _Call("POST", path, content, lambda answer: str(answer["status"]))
 
-    @staticmethod
-    def _decided(answer: dict[str, Any]) -> Decided:
-        slots = {each["slot"]: each["arm"] for each in answer.get("slots", ())}
-        arms = tuple(answer.get("arms", ())) or tuple(slots.values())
-        return Decided(
-            answer["id"],
-            arms,
-            answer.get("probability"),
-            answer.get("probabilities", {}),
-            answer.get("version", 0),
-            answer.get("holdout", False),
-            slots=slots,
-        )
 
-    @staticmethod
-    def _checked(response: httpx.Response) -> dict[str, Any] | None:
-        """The answer; None where another try may help; a ServiceError where the request is at fault."""
-        if response.status_code in _AGAIN:
-            return None
+def _decided(answer: Any) -> Decided:
+    slots = {each["slot"]: each["arm"] for each in answer.get("slots", ())}
+    arms = tuple(answer.get("arms", ())) or tuple(slots.values())
+    return Decided(
+        answer["id"],
+        (arms[0], *arms[1:]),
+        answer.get("probability"),
+        answer.get("probabilities", {}),
+        answer.get("version", 0),
+        answer.get("holdout", False),
+        slots=slots,
+    )
+
+
+def _answered(call: _Call, response: httpx.Response, content: bytes) -> Any:
+    """The answer; a ServiceError where the request is at fault, a _NoAnswer where another try may help."""
+    status = response.status_code
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if response.is_success:
         try:
-            content = response.json()
-        except ValueError:
-            content = {}
-        if response.is_success:
-            return content if isinstance(content, dict) else {}
-        problem = content.get("error", {}) if isinstance(content, dict) else {}
-        said = problem.get("message", response.reason_phrase) if isinstance(problem, dict) else str(problem)
-        raise ServiceError(f"{said} ({response.status_code})")
+            return call.read(found)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise _NoAnswer(f"{status} with a body that is not the service's") from None
+    problem = found.get("error", {}) if isinstance(found, dict) else {}
+    said = problem.get("message", response.reason_phrase) if isinstance(problem, dict) else str(problem)
+    if status >= 500 or status in _AGAIN:
+        raise _NoAnswer(f"{said} ({status})")
+    raise ServiceError(f"{said} ({status})")
+
+
+class _NoAnswer(Exception):  # noqa: N818
+    """One try has had no answer."""
 
 
 def _pause(attempt: int, left: float) -> float:
@@ -154,7 +167,7 @@ def _pause(attempt: int, left: float) -> float:
 
 
 def _no_answer(seconds: float, error: Exception | None) -> NoAnswerError:
-    why = f": {type(error).__name__}" if error is not None else ""
+    why = "" if error is None else f": {str(error) if isinstance(error, _NoAnswer) else type(error).__name__}"
     return NoAnswerError(f"the service has not answered within {seconds:g} seconds{why}; is it running?")
 
 
@@ -192,12 +205,14 @@ class Client(_Calls):
 
         context: features that all arms share, a dict or a pandas series; numbers may be those of numpy, NaN is missing.
         arms: names, or {"name": ..., "features": {...}}. fallback: the arm to take where the service does not answer in
-        time; without one, that is a NoAnswerError. What cannot be sent is an InputError. id: made where left out.
-        options: choose, slots, excluded, baseline, subject, deferred.
+        time, or only with errors of its own (5xx) or what is no answer of the service, such as the page of a proxy;
+        without one, that is a NoAnswerError. A request that is refused (4xx) is a ServiceError, what cannot be sent an
+        InputError. id: made where left out. options: choose, slots, excluded, baseline, subject, deferred.
         """
         id = uuid.uuid4().hex if id is None else checked_id(id)
         try:
-            return self._decided(self._run(self._decide_call(context, arms, id, options)))
+            decided: Decided = self._run(self._decide_call(context, arms, id, options))
+            return decided
         except NoAnswerError:
             if fallback is None:
                 raise
@@ -217,7 +232,7 @@ class Client(_Calls):
         """
         if isinstance(decision, Decided) and decision.fallback:
             return "fallback"
-        return str(self._run(self._reward_call(decision, value, slot, key))["status"])
+        return str(self._run(self._reward_call(decision, value, slot, key)))
 
     def activate(self, decision: Decided | str) -> None:
         """Tell that a deferred decision was used."""
@@ -235,22 +250,47 @@ class Client(_Calls):
     ) -> None:
         self.close()
 
-    def _run(self, call: _Call) -> dict[str, Any]:
-        deadline, last = time.monotonic() + self.timeout, None
+    def _run(self, call: _Call) -> Any:
+        """On a thread of its own: names are looked up, and heads of answers read, without a limit for the whole."""
+        deadline = time.monotonic() + self.timeout
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._tried(call, deadline))
+            except BaseException as error:
+                future.set_exception(error)
+
+        try:
+            threading.Thread(target=work, name="treebandit client", daemon=True).start()
+        except RuntimeError:  # the interpreter ends
+            work()
+        try:
+            return future.result(max(deadline - time.monotonic(), 0.0))
+        except TimeoutError as error:
+            raise _no_answer(self.timeout, error) from None
+
+    def _tried(self, call: _Call, deadline: float) -> Any:
+        last: Exception | None = None
         for attempt in range(self.retries + 1):
             left = deadline - time.monotonic()
             if left <= 0:
                 break
             try:
-                found = self._checked(
-                    self._http.request(call.method, call.path, content=call.content, timeout=left)
-                )
-                if found is not None:
-                    return found
-            except httpx.TransportError as error:
+                return _answered(call, *self._sent(call, deadline))
+            except (httpx.RequestError, _NoAnswer) as error:
                 last = error
             time.sleep(_pause(attempt, max(deadline - time.monotonic(), 0.0)))
         raise _no_answer(self.timeout, last)
+
+    def _sent(self, call: _Call, deadline: float) -> tuple[httpx.Response, bytes]:
+        left, content = deadline - time.monotonic(), b""
+        with self._http.stream(call.method, call.path, content=call.content, timeout=left) as response:
+            for part in response.iter_bytes():
+                content += part
+                if time.monotonic() > deadline:
+                    raise _NoAnswer("the answer comes too slowly")
+        return response, content
 
 
 class AsyncClient(_Calls):
@@ -285,7 +325,8 @@ class AsyncClient(_Calls):
         """As `Client.decide`."""
         id = uuid.uuid4().hex if id is None else checked_id(id)
         try:
-            return self._decided(await self._run(self._decide_call(context, arms, id, options)))
+            decided: Decided = await self._run(self._decide_call(context, arms, id, options))
+            return decided
         except NoAnswerError:
             if fallback is None:
                 raise
@@ -302,7 +343,7 @@ class AsyncClient(_Calls):
         """As `Client.reward`."""
         if isinstance(decision, Decided) and decision.fallback:
             return "fallback"
-        return str((await self._run(self._reward_call(decision, value, slot, key)))["status"])
+        return str(await self._run(self._reward_call(decision, value, slot, key)))
 
     async def activate(self, decision: Decided | str) -> None:
         """As `Client.activate`."""
@@ -320,8 +361,9 @@ class AsyncClient(_Calls):
     ) -> None:
         await self.close()
 
-    async def _run(self, call: _Call) -> dict[str, Any]:
-        deadline, last = time.monotonic() + self.timeout, None
+    async def _run(self, call: _Call) -> Any:
+        deadline = time.monotonic() + self.timeout
+        last: Exception | None = None
         for attempt in range(self.retries + 1):
             left = deadline - time.monotonic()
             if left <= 0:
@@ -331,10 +373,8 @@ class AsyncClient(_Calls):
                     response = await self._http.request(
                         call.method, call.path, content=call.content, timeout=left
                     )
-                found = self._checked(response)
-                if found is not None:
-                    return found
-            except (httpx.TransportError, TimeoutError) as error:
+                return _answered(call, response, response.content)
+            except (httpx.RequestError, TimeoutError, _NoAnswer) as error:
                 last = error
             await asyncio.sleep(_pause(attempt, max(deadline - time.monotonic(), 0.0)))
         raise _no_answer(self.timeout, last)
