@@ -18,6 +18,7 @@ from treebandit.service.logs import JsonFormatter
 from treebandit.service.runtime import Limits
 from treebandit.service.serve import make_server
 from treebandit.service.store import Store
+from treebandit.service.troubles import Trouble
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,40 @@ def test_a_key_of_one_bandit_sees_no_other(served, secrets):
     assert found() == ({"shop", "other"}, {"shop", "other"})
     limited = {"Authorization": f"Bearer {secrets['reader']}"}
     assert found(**limited) == ({"shop"}, {"shop"})
+
+
+def test_what_is_wrong_with_a_bandit_is_told_to_those_who_see_it(served, secrets, monkeypatch):
+    warnings = {Trouble("model", "shop"): "ours", Trouble("model", "other"): "theirs", Trouble("disk"): "all"}
+    monkeypatch.setattr(served.runtime, "_warnings", warnings)
+    served.runtime.learner.failures[Trouble("memory", "other")] = "SavedFileError: theirs"
+    try:
+        for _ in range(7):
+            served.call("POST", "/v1/bandits/other/decisions", {"arms": []}, 400)
+        served.call("POST", "/v1/bandits/none/decisions", {"arms": []}, 404)
+        served.decide()
+        limited = {"Authorization": f"Bearer {secrets['reader']}"}
+        ready = served.http.get("/health/ready", headers=limited).json()
+        assert ready["warnings"] == {"model of shop": "ours", "disk": "all"}
+        assert "memory of other" in served.http.get("/health/ready").json()["warnings"]
+        for secret in ("none", secrets["decide"]):
+            told = served.http.get("/health/ready", headers={"Authorization": f"Bearer {secret}"})
+            assert set(told.json()) == {"status"}
+        board = served.call("GET", "/v1/bandits/shop/dashboard", headers=limited)
+        assert "other" not in str(board["alerts"])
+        assert "theirs" not in str(board)
+        assert {each["kind"] for each in board["alerts"]} == {"service"}
+        served.make("quiet")
+        served.decide(name="quiet")
+        quiet = served.call("GET", "/v1/bandits/quiet/dashboard")["latency"]
+        assert [(each["operation"], each["requests"]) for each in quiet] == [("decide", 1)]
+        theirs = served.call("GET", "/v1/bandits/other/dashboard")
+        assert any(each["kind"] == "refused" and "7 requests" in each["says"] for each in theirs["alerts"])
+        shown = served.http.get("/metrics", headers=limited).text
+        assert 'bandit="other"' not in shown
+        assert 'bandit="none"' not in served.http.get("/metrics").text
+    finally:
+        served.runtime.learner.failures.clear()
+        served.http.delete("/v1/bandits/quiet")
 
 
 def test_metrics_have_no_deleted_bandits(served):

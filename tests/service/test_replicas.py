@@ -175,7 +175,7 @@ def test_a_bandit_that_cannot_be_loaded_stops_neither_keys_nor_other_bandits(tmp
         warnings = served.call("GET", "/health/ready")["warnings"]
         assert "NextYearsAgent" in warnings["model of agent"]
         assert "no space left" in warnings["model of full"]
-        assert "'another'" in warnings["settings"]
+        assert "'another'" in warnings["settings of another"]
         for name in ("agent", "another"):
             assert served.decide(name=name, status=503)["error"]["code"] == "BanditUnavailable"
         served.decide(name="never made", status=404)

@@ -95,7 +95,7 @@ def test_a_purge_that_fails_is_a_matter_of_its_bandit(sqlite, monkeypatch):
     for _ in range(3):
         learner._round()
     assert learner.places == {"shop": sqlite.bandit("shop").place, "other": other.place}
-    assert list(learner.failures) == ["retention of shop"]
+    assert list(learner.failures) == [("retention", "shop")]
     learner._learners.clear()  # as after any failure: its state is read anew
     learner._round()
     assert tried.count("shop") == 1, "not again at once"

@@ -24,6 +24,15 @@ def authorised(runtime: Runtime, request: Request, role: str, bandit: str | None
     return key
 
 
+def reader_of(runtime: Runtime, request: Request) -> Key | None:
+    """Who asks, if they may read; None for others, who are not refused."""
+    try:
+        key = _known(runtime, request)
+    except Refused:
+        return None
+    return key if key.may("read", None) else None
+
+
 def _check_direct(headers: Headers) -> None:
     """Without keys, a proxy must not let others reach what is for this machine only."""
     for name in headers:

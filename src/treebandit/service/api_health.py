@@ -10,9 +10,11 @@ from starlette.responses import HTMLResponse, Response
 
 from treebandit.errors import StoreError
 from treebandit.service import models
+from treebandit.service.access import reader_of
 from treebandit.service.bodies import HealthAnswer
 from treebandit.service.exchange import Operations, asker, from_store, json_answer, runtime
 from treebandit.service.threads import in_store
+from treebandit.service.troubles import Trouble, shown_troubles
 
 OPERATIONS = Operations()
 #: What asks whether it is ready has little patience itself.
@@ -32,16 +34,22 @@ async def live(request: Request) -> Response:
 
 @OPERATIONS.add("GET", "/health/ready", "ready", gives={200: HealthAnswer, 503: HealthAnswer})
 async def ready(request: Request) -> Response:
-    """It can decide: kernels are compiled, the store is reached, the newest model is loaded."""
+    """It can decide: kernels are compiled, the store is reached, the newest model is loaded.
+
+    What is missing, and what else is wrong, is told to a key with the role `read`, of the bandits that it sees.
+    """
     service = runtime(request)
     missing = dict(service.missing)
     try:
         await in_store(_PING_SECONDS, service.store.ping)
     except StoreError as error:
-        missing["store"] = str(error)
-    if missing:
-        return json_answer(HealthAnswer("not ready", missing, service.warnings), 503)
-    return json_answer(HealthAnswer("ok", warnings=service.warnings))
+        missing[Trouble("store")] = str(error)
+    reply = HealthAnswer("not ready" if missing else "ok")
+    reader = reader_of(service, request)
+    if reader is not None:
+        reply.missing = shown_troubles(missing, reader.sees)
+        reply.warnings = shown_troubles(service.warnings, reader.sees)
+    return json_answer(reply, 503 if missing else 200)
 
 
 @OPERATIONS.add("GET", "/metrics", "metrics", "read", gives={200: "text/plain"})

@@ -271,7 +271,10 @@ class ErasureAnswer(msgspec.Struct, omit_defaults=True):
 
 
 class HealthAnswer(msgspec.Struct, omit_defaults=True):
-    """Whether it is ready; what is missing where it is not. warnings: what is wrong while it decides all the same."""
+    """Whether it is ready; what is missing where it is not. warnings: what is wrong while it decides all the same.
+
+    Both are for a key with the role `read`; others see the status only.
+    """
 
     status: Literal["ok", "not ready"]
     missing: dict[str, str] = {}

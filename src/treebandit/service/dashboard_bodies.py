@@ -80,7 +80,7 @@ class Version(msgspec.Struct):
 
 
 class Latency(msgspec.Struct):
-    """Seconds to answer of this process, counted over `latency_seconds`: half of the requests, 95 and 99 % of them."""
+    """Seconds to answer this bandit's requests, of this process in `latency_seconds`: half of them, 95 and 99 %."""
 
     operation: str
     requests: int

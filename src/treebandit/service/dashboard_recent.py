@@ -1,4 +1,4 @@
-"""What this process has counted in the last minutes: latency, and requests that it refused."""
+"""What this process has counted of a bandit in the last minutes: latency, and requests that it refused."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _SHOWN = ("decide", "reward")
 
 
 class _Counts(NamedTuple):
+    """buckets: by bandit and operation. refused: by bandit."""
+
     at: float
-    buckets: dict[str, tuple[float, ...]]
-    refused: float
+    buckets: dict[tuple[str, str], tuple[float, ...]]
+    refused: dict[str, float]
 
 
 class Counted(NamedTuple):
@@ -33,10 +35,10 @@ class Recent:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._kept: deque[_Counts] = deque([_Counts(time.monotonic() - self._age(), {}, 0.0)])
+        self._kept: deque[_Counts] = deque([_Counts(time.monotonic() - self._age(), {}, {})])
 
-    def look(self) -> Counted:
-        """What was counted since the last look that is long enough ago, or since the process began."""
+    def look(self, bandit: str) -> Counted:
+        """What was counted of a bandit since the last look that is long enough ago, or since the process began."""
         now = self._read()
         if now.at - self._kept[-1].at >= 5.0:
             self._kept.append(now)
@@ -44,13 +46,15 @@ class Recent:
             self._kept.popleft()
         before = self._kept[0]
         found = []
-        for name, counts in now.buckets.items():
-            old = before.buckets.get(name, (0.0,) * len(counts))
+        for name in _SHOWN:
+            counts = now.buckets.get((bandit, name), ())
+            old = before.buckets.get((bandit, name), (0.0,) * len(counts))
             added = [a - b for a, b in zip(counts, old, strict=True)]
             if sum(added) > 0:
                 limits = quantiles(self._edges, added, (0.5, 0.95, 0.99))
                 found.append(Latency(name, round(sum(added)), *limits))
-        return Counted(now.at - before.at, found, round(now.refused - before.refused))
+        refused = now.refused.get(bandit, 0.0) - before.refused.get(bandit, 0.0)
+        return Counted(now.at - before.at, found, round(refused))
 
     def _age(self) -> float:
         """Seconds since the first request was counted."""
@@ -61,24 +65,25 @@ class Recent:
         )
 
     def _read(self) -> _Counts:
-        buckets: dict[str, list[tuple[float, float]]] = {}
+        buckets: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for metric in self._metrics.seconds.collect():
             for sample in metric.samples:
                 name = sample.labels.get("operation", "")
                 if sample.name.endswith("_bucket") and name in _SHOWN:
-                    buckets.setdefault(name, []).append((float(sample.labels["le"]), sample.value))
-        refused = sum(
-            sample.value
+                    of = sample.labels["bandit"], name
+                    buckets.setdefault(of, []).append((float(sample.labels["le"]), sample.value))
+        refused = {
+            sample.labels["bandit"]: sample.value
             for metric in self._metrics.requests.collect()
             for sample in metric.samples
             if sample.name.endswith("_total")
             and (sample.labels["operation"], sample.labels["status"]) == ("decide", "400")
-        )
+        }
         counted = {}
-        for name in sorted(buckets):
-            edges, cumulative = zip(*sorted(buckets[name]), strict=True)
+        for of, found in buckets.items():
+            edges, cumulative = zip(*sorted(found), strict=True)
             self._edges = edges
-            counted[name] = tuple(b - a for a, b in zip((0.0, *cumulative), cumulative, strict=False))
+            counted[of] = tuple(b - a for a, b in zip((0.0, *cumulative), cumulative, strict=False))
         return _Counts(time.monotonic(), counted, refused)
 
 

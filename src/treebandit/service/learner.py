@@ -14,6 +14,7 @@ from treebandit.service.database import LearnerSession
 from treebandit.service.fold import Fold
 from treebandit.service.models import Published
 from treebandit.service.store import BanditRow, Store
+from treebandit.service.troubles import Trouble, Troubles
 
 _log = logging.getLogger("treebandit.learner")
 
@@ -27,6 +28,7 @@ _PUBLISH_SECONDS, _CHECKPOINT_SECONDS = 0.5, 30.0
 _PURGE_SECONDS = 600.0
 #: Seconds until a bandit whose step has failed is tried again: longer each time.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_STORE = Trouble("the learner's store")
 
 
 class BanditLearner:
@@ -137,14 +139,14 @@ class Learner:
         self._session: LearnerSession | None = None
         self._learners: dict[int, BanditLearner] = {}
         #: When to look for what is to be deleted, by bandit and why; kept when a learner of one is thrown away.
-        self._next_purge: dict[tuple[int, str], float] = {}
+        self._next_purge: dict[tuple[int, Trouble], float] = {}
         #: Bandits whose last step has failed: when to try again, and the seconds that this is after the failure.
         self._paused: dict[int, tuple[float, float]] = {}
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self.run, name="learner", daemon=True)
         #: What went wrong last, for the health page; empty while all is well.
-        self.failures: dict[str, str] = {}
+        self.failures: Troubles = {}
 
     def start(self) -> None:
         """Learn on a thread of this process."""
@@ -171,7 +173,7 @@ class Learner:
         while not self._stopped.is_set():
             try:
                 more = self._round()
-                self.failures.pop("store", None)
+                self.failures.pop(_STORE, None)
             except Exception as error:
                 self._lose(error)
                 more = False
@@ -186,14 +188,14 @@ class Learner:
             self._session = self._store.database.learner_session()
         more = False
         rows = {row.id: row for row in self._store.bandits()}
-        self._tell_unreadable()
+        self._forget_failures({row.name for row in rows.values()})
         for gone in self._learners.keys() - rows.keys():
             del self._learners[gone]
         self._paused = {bandit: pause for bandit, pause in self._paused.items() if bandit in rows}
         for bandit in erasure.deleted(self._store):
             if self._session.hold(bandit):
                 part = partial(erasure.delete_part, self._store, bandit)
-                more = self._delete(bandit, "deletion", part) or more
+                more = self._delete(bandit, Trouble("deletion"), part) or more
         for row in rows.values():
             if self._stopped.is_set():
                 return False
@@ -201,7 +203,7 @@ class Learner:
                 continue
             try:
                 more = self._step(row) or more
-                self.failures.pop(row.name, None)
+                self.failures.pop(Trouble("learner", row.name), None)
                 self._paused.pop(row.id, None)
             except Exception as error:
                 if isinstance(error, (StoreError, *self._store.database.unavailable)):
@@ -209,7 +211,7 @@ class Learner:
                 # A fault of one bandit must not stop the others; its state is read anew from the log.
                 self._learners.pop(row.id, None)
                 self._pause(row)
-                self.failures[row.name] = f"{type(error).__name__}: {error}"
+                self.failures[Trouble("learner", row.name)] = f"{type(error).__name__}: {error}"
                 _log.exception("learning failed", extra={"bandit": row.name})
         return more
 
@@ -221,11 +223,11 @@ class Learner:
         seconds = min(2 * before, _LONGEST_PAUSE)
         self._paused[row.id] = time.monotonic() + seconds, seconds
 
-    def _tell_unreadable(self) -> None:
-        if self._store.unreadable:
-            self.failures["settings"] = "; ".join(self._store.unreadable.values())
-        else:
-            self.failures.pop("settings", None)
+    def _forget_failures(self, names: set[str]) -> None:
+        """Of bandits that are gone. Settings that cannot be read are told by whoever decides."""
+        for each in list(self.failures):
+            if each.bandit is not None and each.bandit not in names:
+                del self.failures[each]
 
     def _step(self, row: BanditRow) -> bool:
         assert self._session is not None
@@ -235,13 +237,13 @@ class Learner:
         learner.name = row.name
         before = learner.published
         purge = partial(erasure.purge_part, self._store, row)
-        self._delete(row.id, f"retention of {row.name}", lambda: purge() is not None)
+        self._delete(row.id, Trouble("retention", row.name), lambda: purge() is not None)
         more = learner.step()
         if learner.published != before:
             self._published()
         return more
 
-    def _delete(self, bandit: int, what: str, part: Callable[[], bool]) -> bool:
+    def _delete(self, bandit: int, what: Trouble, part: Callable[[], bool]) -> bool:
         """Delete a part of what should be gone; whether there may be more. Where that fails, it is tried again later.
 
         Then others have their turn: who waits for the lock of a file looks for it now and then only.
@@ -264,7 +266,7 @@ class Learner:
 
     def _lose(self, error: Exception) -> None:
         """The store is gone, and with it the right to learn: all is read anew once it is back."""
-        self.failures["store"] = str(error)
+        self.failures[_STORE] = str(error)
         self._learners.clear()
         session, self._session = self._session, None
         if session is not None:

@@ -18,10 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 from treebandit.service.database import shown_url
+from treebandit.service.troubles import Trouble, Troubles
 
 _log = logging.getLogger("treebandit.learner")
 _CODE = "from treebandit.service.learner_process import main; main()"
 _LONGEST_PAUSE = 10.0
+_PROCESS = Trouble("the learner's process")
 
 
 class LearnerProcess:
@@ -35,7 +37,7 @@ class LearnerProcess:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="learner watch", daemon=True)
         self._woken = 0.0
-        self.failures: dict[str, str] = {}
+        self.failures: Troubles = {}
         self.places: dict[str, int] = {}
 
     def start(self) -> None:
@@ -76,10 +78,10 @@ class LearnerProcess:
             try:
                 self._run()
             except OSError as error:
-                self.failures["process"] = f"cannot be started: {error}"
+                self.failures[_PROCESS] = f"cannot be started: {error}"
             if self._stopped.is_set():
                 return
-            self.failures["process"] = "the learner's process has ended, and is started again"
+            self.failures[_PROCESS] = "the learner's process has ended, and is started again"
             _log.warning("the learner's process has ended, and is started again")
             # One that dies at once is not started again at once.
             pause = 0.1 if time.monotonic() - started > 5.0 else min(2 * pause, _LONGEST_PAUSE)
@@ -104,7 +106,8 @@ class LearnerProcess:
         child.wait()
 
     def _told(self, what: dict[str, Any]) -> None:
-        self.places, self.failures = what["places"], what["failures"]
+        self.places = what["places"]
+        self.failures = {Trouble(*each): why for *each, why in what["failures"]}
         if what["published"]:
             self._published()
 
@@ -137,7 +140,7 @@ def main() -> None:
         try:
             store = Store.open(url)
         except StoreError as error:
-            _tell({}, {"store": str(error)}, False)
+            _tell({}, {Trouble("the learner's store"): str(error)}, False)
             ended.wait(1.0)
             continue
         learner = Learner(store, published=published.set)
@@ -152,6 +155,7 @@ def main() -> None:
     logging.getLogger("treebandit.learner").debug("the learner of %s ends", shown_url(url))
 
 
-def _tell(places: dict[str, int], failures: dict[str, str], published: bool) -> None:
+def _tell(places: dict[str, int], failures: Troubles, published: bool) -> None:
+    told = [[*each, why] for each, why in dict(failures).items()]
     with contextlib.suppress(OSError):
-        print(json.dumps({"places": places, "failures": failures, "published": published}), flush=True)
+        print(json.dumps({"places": places, "failures": told, "published": published}), flush=True)

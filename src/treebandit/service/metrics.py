@@ -20,8 +20,9 @@ class Metrics:
         self.decisions = self._counter("decisions", "Decisions stored.", [*of_bandit, "policy"])
         self.repeated = self._counter("decisions_repeated", "Decisions asked for again.", of_bandit)
         self.rewards = self._counter("rewards", "Rewards, by what became of them.", [*of_bandit, "status"])
-        self.requests = self._counter("http_requests", "Requests.", ["operation", "status"])
-        self.seconds = self._histogram("http_request_seconds", "Time to answer.", _SECONDS, ["operation"])
+        of_request = ["operation", *of_bandit]
+        self.requests = self._counter("http_requests", "Requests.", [*of_request, "status"])
+        self.seconds = self._histogram("http_request_seconds", "Time to answer.", _SECONDS, of_request)
         self.commit_seconds = self._histogram("commit_seconds", "Time of one transaction.", _SECONDS)
         self.commit_size = self._histogram("commit_requests", "Requests in one transaction.", _SIZES)
         self.waiting = self._gauge("store_waiting", "Requests that wait for the store.", [])
@@ -32,8 +33,8 @@ class Metrics:
         self.ready = self._gauge("ready", "1 where the service is ready.", [])
 
         # The library looks a label up under a lock, and makes text of it, each time.
-        self._requests = cache(lambda operation, status: self.requests.labels(operation, str(status)).inc)
-        self._seconds = cache(lambda operation: self.seconds.labels(operation).observe)
+        self._requests = cache(lambda *labels: self.requests.labels(*labels).inc)
+        self._seconds = cache(lambda *labels: self.seconds.labels(*labels).observe)
         self._decisions = cache(lambda *labels: self.decisions.labels(*labels).inc)
         self._rewards = cache(lambda *labels: self.rewards.labels(*labels).inc)
 
@@ -48,10 +49,10 @@ class Metrics:
     def _gauge(self, name: str, says: str, labels: list[str]) -> Gauge:
         return Gauge(f"treebandit_{name}", says, labels, registry=self.registry)
 
-    def answered(self, operation: str, status: int, seconds: float) -> None:
-        """One request."""
-        self._requests(operation, status)()
-        self._seconds(operation)(seconds)
+    def answered(self, operation: str, status: int, seconds: float, bandit: str = "") -> None:
+        """One request; of a bandit that there is, or of none."""
+        self._requests(operation, bandit, str(status))()
+        self._seconds(operation, bandit)(seconds)
 
     def decided(self, bandit: str, policy: str) -> None:
         """One decision that is new."""
@@ -89,6 +90,6 @@ class _Seen(CollectorRegistry):
             metric.samples = [
                 each
                 for each in metric.samples
-                if "bandit" not in each.labels or self._seen(each.labels["bandit"])
+                if not each.labels.get("bandit") or self._seen(each.labels["bandit"])
             ]
             yield metric

@@ -244,6 +244,7 @@ async def call(request: Request) -> Response:
         request.scope["event"] = escaped(event)
         request.scope["operation"] = f"personalizer {handler.__name__}"
         name = str(request.path_params.get("name") or key.bandit or DEFAULT)
+        request.scope["bandit"] = name
         return await handler(request, await _deployed(runtime(request), name))
     except Exception as error:
         refused = refusal(error)

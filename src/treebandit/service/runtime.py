@@ -25,6 +25,7 @@ from treebandit.service.rates import Rates
 from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.threads import in_store
+from treebandit.service.troubles import Trouble, Troubles
 from treebandit.service.writer import LogWriter
 
 _log = logging.getLogger("treebandit.service")
@@ -34,6 +35,7 @@ _PAUSE = 5.0
 #: Seconds to read a model, which may be large, from the store.
 _LOAD_SECONDS = 60.0
 
+_START, _STORE = Trouble("start"), Trouble("store")
 _Made = TypeVar("_Made")
 LearnerPlace = Literal["thread", "process", "none"]
 
@@ -99,9 +101,14 @@ class Runtime:
         self._refreshing = asyncio.Lock()
         self._next_look: asyncio.Task[None] | None = None
         #: What keeps this process from being ready: what is missing -> why.
-        self.missing: dict[str, str] = {"start": "starting"}
-        #: What is wrong while it decides all the same: with an older model, or without learning.
-        self.warnings: dict[str, str] = {}
+        self.missing: Troubles = {_START: "starting"}
+        self._warnings: Troubles = {}
+
+    @property
+    def warnings(self) -> Troubles:
+        """What is wrong while it decides all the same: with an older model, or without learning."""
+        unreadable = {Trouble("settings", name): why for name, why in self.store.unreadable.items()}
+        return {**self._warnings, **unreadable, **({} if self.learner is None else self.learner.failures)}
 
     async def start(self) -> None:
         """Read the store, begin to write and to learn, and compile what decisions need."""
@@ -113,7 +120,7 @@ class Runtime:
         try:
             await self.refresh()
         except StoreError as error:
-            self.missing["store"] = str(error)
+            self.missing[_STORE] = str(error)
         self._watcher = asyncio.create_task(self._watch())
         self._warm = asyncio.create_task(self._warm_up())
 
@@ -177,10 +184,7 @@ class Runtime:
             for name in self._rows.keys() - rows.keys():
                 self._clear_problem(name)
             self._rows = rows
-            self._tell("settings", "; ".join(unreadable.values()))
-            self.missing.pop("store", None)
-            failures = {} if self.learner is None else self.learner.failures
-            self._tell("learner", "; ".join(f"{name}: {why}" for name, why in failures.items()))
+            self.missing.pop(_STORE, None)
 
     async def _in_store(self, work: Callable[[], _Made]) -> _Made:
         return await in_store(self.limits.seconds, work)
@@ -188,9 +192,9 @@ class Runtime:
     def _tell(self, what: str, why: str) -> None:
         """Warn of something, or no more where there is nothing to say."""
         if why:
-            self.warnings[what] = why
+            self._warnings[Trouble(what)] = why
         else:
-            self.warnings.pop(what, None)
+            self._warnings.pop(Trouble(what), None)
 
     async def _renew(self, row: BanditRow, deployed: DeployedAgent | None) -> None:
         """Take up the newest model of one bandit; where that fails, the others must not suffer."""
@@ -225,11 +229,11 @@ class Runtime:
             with suppress(Exception):  # its agent cannot be made here either
                 self._deployed[row.name] = fresh_deployed(row.id, row.name, row.config, row.revision)
                 why += "; no older one either, so that it decides as one that has learned nothing"
-        self.warnings[f"model of {row.name}"] = why
+        self._warnings[Trouble("model", row.name)] = why
         _log.warning("a model cannot be loaded: %s", error, extra={"bandit": row.name})
 
     def _clear_problem(self, name: str) -> None:
-        self.warnings.pop(f"model of {name}", None)
+        self._warnings.pop(Trouble("model", name), None)
 
     def _loaded(self, row: BanditRow, above: int) -> tuple[DeployedAgent, SavedFileError | None]:
         """What decides with the newest model that can be read, and why a newer one cannot."""
@@ -273,7 +277,7 @@ class Runtime:
             await look()
             self._tell(what, "")
         except StoreError as error:
-            self.missing["store"] = str(error)
+            self.missing[_STORE] = str(error)
         except Exception as error:
             self._tell(what, f"cannot be looked at: {type(error).__name__}: {error}")
             _log.exception("looking for what is new failed")
@@ -286,4 +290,4 @@ class Runtime:
             await asyncio.to_thread(warm_up)
         except Exception:
             _log.exception("warming up failed")
-        self.missing.pop("start", None)
+        self.missing.pop(_START, None)

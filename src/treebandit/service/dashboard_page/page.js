@@ -137,7 +137,7 @@ const board = (answer) => {
   if (answer.features.length) {
     rows(at("features"), answer.features.map((each) => ({ name: each.feature, value: each.share, text: percent(each.share), kind: "c0" })), { label: "features that decide" });
   } else nothing(at("features"), "No feature stands out yet.");
-  at("latency-note").textContent = `Of this process, in the last ${seconds(answer.latency_seconds)}.`;
+  at("latency-note").textContent = `Of this bandit and this process, in the last ${seconds(answer.latency_seconds)}.`;
   if (answer.latency.length) {
     table(at("latency"), ["request", "half within", "95 %", "99 %", "requests"], answer.latency.map((each) =>
       [each.operation, seconds(each.half), seconds(each.p95), seconds(each.p99), each.requests.toLocaleString("en")]));
