@@ -50,14 +50,16 @@ class LearnerProcess:
         return None if self._child is None else self._child.pid
 
     def wake(self) -> None:
-        """The log has grown; notified at most twenty times a second, as each time wakes a process."""
+        """The log has grown; notified at most twenty times a second, as each time wakes a process.
+
+        A child that does not read has enough lines to wake it: nobody waits for it here.
+        """
         now = time.monotonic()
         child = self._child
         if child is not None and child.stdin is not None and now - self._woken > 0.05:
             self._woken = now
             with contextlib.suppress(OSError, ValueError):
-                child.stdin.write("\n")
-                child.stdin.flush()
+                os.write(child.stdin.fileno(), b"\n")
 
     def stop(self) -> None:
         """Let the child keep a checkpoint and end."""
@@ -100,6 +102,7 @@ class LearnerProcess:
         with contextlib.suppress(OSError, ValueError):
             child.stdin.write(json.dumps([self._url, self._level]) + "\n")
             child.stdin.flush()
+            os.set_blocking(child.stdin.fileno(), False)
         for line in child.stdout:
             with contextlib.suppress(ValueError):
                 self._told(json.loads(line))
