@@ -235,3 +235,17 @@ def test_a_deleted_bandit_goes_in_parts_and_is_gone_at_once(store, monkeypatch):
     assert counts(store, other.id)[0] >= kept[0]
     assert [each["id"] for each in records(store, store.bandit("shop"))[0]] == ["d0"]
     learner._finish()
+
+
+def test_what_goes_while_the_log_is_read_is_left_out(store, monkeypatch):
+    row, about = made(store), store.about
+    stored(store, row.id, *(decision(each) for each in "abc"), reward("b"))
+
+    def late(*given):
+        erasure.erase(store, row.id, ids=["b"])
+        sql = "DELETE FROM entries WHERE decision = 'a'"
+        store.write(lambda connection: connection.rows(sql))
+        return about(*given)
+
+    monkeypatch.setattr(store, "about", late)
+    assert [each["id"] for each in records(store, row)[0]] == ["c"]

@@ -50,7 +50,10 @@ def records(
     defaults = queries.default_rewards(store, row)
     found = []
     for entry in entries:
-        if entry.body:
+        # As it is by now: it may have been erased or deleted since the first read.
+        if entry.body and any(
+            each.kind == "decision" and each.body for each in about.get(str(entry.decision), ())
+        ):
             record, final = _record(entry, about, row, defaults)
             found += [record] if final or not closed else []
     return found, last if len(places) == limit else None
