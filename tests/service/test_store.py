@@ -1,4 +1,5 @@
 import asyncio
+import os
 import random
 import sqlite3
 import threading
@@ -389,3 +390,56 @@ def test_several_processes_may_open_a_new_store_at_once(url):
     assert [store.bandits() for store in stores] == [[]] * 8
     for store in stores:
         store.close()
+
+
+def holding(folder, text):
+    return [file.name for file in folder.iterdir() if text in file.read_bytes()]
+
+
+def test_nothing_of_what_is_erased_is_left_in_the_files(tmp_path):
+    store = Store.open(f"sqlite:///{tmp_path}/s.db")
+    bandit = made(store).id
+    secret = msgspec.json.encode(DecisionBody({"mail": "SECRETPERSON"}, ["a", "b"], [0], 0.5, [0.5, 0.5]))
+    for number in range(50):
+        stored(
+            store, bandit, decision(f"d{number}", subject="me")._replace(body=secret), reward(f"d{number}")
+        )
+    other = store.database.connect()
+    assert holding(tmp_path, b"SECRETPERSON")
+    # A reader in the middle of its work keeps the file from being emptied, and is not disturbed.
+    other.rows("BEGIN")
+    other.rows("SELECT count(*) FROM entries")
+    assert erasure.erase(store, bandit, ids=["d0"]) == 1
+    other.rollback()
+    assert erasure.erase(store, bandit, subject="me") == 49
+    assert holding(tmp_path, b"SECRETPERSON") == []
+    assert stored(store, bandit, decision("next"))[0].place > 0
+    other.close()
+    store.close()
+
+
+def test_a_deleted_bandit_leaves_nothing_in_the_files(tmp_path):
+    store = Store.open(f"sqlite:///{tmp_path}/s.db")
+    bandit = made(store).id
+    stored(store, bandit, decision("d")._replace(body=BODY.replace(b'"x"', b'"SECRETPERSON"')))
+    store.delete_bandit("shop")
+    while erasure.delete_part(store, bandit):
+        pass
+    assert holding(tmp_path, b"SECRETPERSON") == []
+    store.close()
+
+
+def test_the_files_of_a_new_store_are_for_their_owner_only(tmp_path):
+    before = os.umask(0o022)
+    try:
+        store = Store.open(f"sqlite:///{tmp_path}/s.db")
+        stored(store, made(store).id, decision("d"))
+        session = store.database.learner_session()
+        assert session.hold(1)
+    finally:
+        os.umask(before)
+    assert {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == dict.fromkeys(
+        ["s.db", "s.db-wal", "s.db-shm", "s.db-learner-1"], 0o600
+    )
+    session.close()
+    store.close()

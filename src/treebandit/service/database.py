@@ -33,6 +33,9 @@ class Connection(Protocol):
     def wait_for_others(self, seconds: float) -> None:
         """How long statements from now on wait for others who write, where the database is a local file."""
 
+    def scrub(self) -> None:
+        """Leave nothing of what was deleted in files beside a local database, if nobody reads or writes just now."""
+
     def wall(self) -> int:
         """Microseconds since 1970 by the database's own clock."""
 

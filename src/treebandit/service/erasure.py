@@ -65,7 +65,9 @@ def erase(
         _delete_early(connection, bandit, found, {*ids, *found})
         return count
 
-    return int(store.write(work))
+    count = int(store.write(work))
+    store.scrub()
+    return count
 
 
 def _empty(store: Store, connection: Connection, bandit: int, decisions: Sequence[str]) -> bool:
@@ -166,7 +168,10 @@ def delete_part(store: Store, bandit: int) -> bool:
         connection.rows("UPDATE bandits SET purged = 0 WHERE id = ?", (bandit,))
         return False
 
-    return bool(store.write(work))
+    more = bool(store.write(work))
+    if not more:
+        store.scrub()
+    return more
 
 
 def _kept(config: BanditConfig) -> int | None:

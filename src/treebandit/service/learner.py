@@ -128,6 +128,7 @@ class BanditLearner:
         erased = self._store.last_entry(self._bandit, ["erasure"], self.fold.place)
         if erased is not None:
             models.forget_before(self._session.connection, self._bandit, erased.place)
+            self._store.scrub()
 
 
 class Learner:

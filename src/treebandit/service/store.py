@@ -145,6 +145,11 @@ class Store:
         with self.session() as connection, transaction(connection):
             return work(connection)
 
+    def scrub(self) -> None:
+        """Leave nothing of what was deleted in files beside the database, if that is possible now."""
+        with self.session() as connection:
+            connection.scrub()
+
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement that only reads."""
         with self.session() as connection:

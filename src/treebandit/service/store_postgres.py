@@ -145,6 +145,9 @@ class PostgresConnection:
     def wait_for_others(self, seconds: float) -> None:
         """The server's settings tell."""
 
+    def scrub(self) -> None:
+        """The server's own matter."""
+
     def wall(self) -> int:
         """The server's clock."""
         return int(self.rows("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")[0][0])

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,17 @@ from treebandit.errors import ParameterError
 from treebandit.service.database import Connection, LearnerSession, Row
 
 _BUSY_SECONDS = 5.0
+#: Others who write wait for so long at most until nobody reads what is being emptied.
+_SCRUB_SECONDS = 0.5
+#: FULL: the log is flushed at every commit. A page cache of 32 MB keeps the indexes near. secure_delete: what is
+#: deleted is overwritten.
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "cache_size=-32768",
+    "foreign_keys=ON",
+    "secure_delete=ON",
+)
 #: In one statement; SQLite takes 32,766.
 _MOST_VALUES = 4096
 
@@ -43,7 +55,9 @@ class SqliteDatabase:
         return isinstance(error, sqlite3.OperationalError | OSError) or type(error) is sqlite3.DatabaseError
 
     def connect(self) -> Connection:
-        """A session of its own."""
+        """A session of its own; a new file is for its owner only, as are those that SQLite makes beside it."""
+        with suppress(OSError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         return SqliteConnection(self.path)
 
     def learner_session(self) -> LearnerSession:
@@ -64,7 +78,8 @@ class SqliteLearnerSession:
         if bandit in self._files:
             return True
         path = self._database.path
-        file = os.open(path.with_name(f"{path.name}-learner-{bandit}"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
+        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
+        file = os.open(path.with_name(f"{path.name}-learner-{bandit}"), flags, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -89,8 +104,7 @@ class SqliteConnection:
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         self._patience = _BUSY_SECONDS
-        # FULL: the log is flushed at every commit. A page cache of 32 MB keeps the indexes near.
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-32768", "foreign_keys=ON"):
+        for pragma in _PRAGMAS:
             self._connection.execute(f"PRAGMA {pragma}").fetchall()
 
     def begin(self) -> None:
@@ -134,6 +148,14 @@ class SqliteConnection:
         if seconds != self._patience:
             self._connection.execute(f"PRAGMA busy_timeout={1000 * seconds:.0f}").fetchall()
             self._patience = seconds
+
+    def scrub(self) -> None:
+        """Write the WAL into the database, and empty it. Where others hold it for too long, a later one does."""
+        patience = self._patience
+        self.wait_for_others(_SCRUB_SECONDS)
+        with suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self.wait_for_others(patience)
 
     def wall(self) -> int:
         """The machine's clock."""
