@@ -293,8 +293,8 @@ def test_an_agent_draws_by_the_seed_that_it_is_given_later():
     mine.reseed(5)
     same.reseed(5)
     own.reseed()
-    told = [each.probabilities(X[0], arms=OFFERED).tolist() for each in (mine, same, own)]
-    assert told[0] == told[1] != told[2]
+    chosen = [[each.choose(X[0], arms=OFFERED) for _ in range(60)] for each in (mine, same, own)]
+    assert chosen[0] == chosen[1] != chosen[2]
     with pytest.raises(ParameterError, match="seed"):
         mine.reseed(-1)
 
