@@ -297,7 +297,7 @@ class TreeModel(HistoryModel):
     def _measured(
         self, encoder: Encoder, features: Features, targets: Floats, random: Random
     ) -> Generator[float, None, tuple[LeafStatistics, Floats | None]]:
-        """The leaves of new trees, and what these predict of all rows, where measuring has prequential that."""
+        """The leaves of new trees, and what these predict of all rows, where measuring has found that."""
         settings, seed = self.settings, int(random.integers(2**31 - 1))
         grown = held = np.arange(len(targets))
         if settings.statistics == "held_out" and len(targets) >= 4:
