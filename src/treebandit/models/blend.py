@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Estimate, Features, Floats
-from treebandit.errors import NotFittedError
 from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import COUNT, FEW_FIRST_ROWS, ArmEffects
@@ -21,7 +21,8 @@ from treebandit.models.rebuild import Fit
 from treebandit.models.tree_model import TreeModel
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.models.unseen_arms import UnseenArms, unseen_arms
-from treebandit.trees.forest import Masked
+from treebandit.trees.forest import Masked, TreeLearner
+from treebandit.trees.histogram_forest import HistogramForest
 from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics
 
@@ -35,8 +36,8 @@ _KERNEL_BONUS = 0.5
 #: chance, and jams make the deviation larger than what a good road could bring.
 _EFFECTS = 0.5
 #: With more rows a round than this, choices are paths: new arms come along with them, and to look for more costs more
-#: than it finds.
-_LONG_SETS = 8
+#: than it finds. A tree then sees so many rows at most: the same roads are driven again and again.
+_LONG_SETS, _MOST_PATH_ROWS = 8, 16_384
 
 
 class Blend(TreeModel):
@@ -123,6 +124,12 @@ class Blend(TreeModel):
         unseen = None if beside is None else (beside.arms, beside.predicted(w), beside.rewards)
         encoder.effects = ArmEffects.fit(rows.arms, predicted, targets, first=first, unseen=unseen)
 
+    def _trees(self, n: int, rounds: int) -> TreeLearner:
+        trees = self.settings.trees
+        if n <= _LONG_SETS * rounds or not isinstance(trees, HistogramForest) or trees.bootstrap:
+            return trees
+        return replace(trees, subsample=min(trees.subsample, _MOST_PATH_ROWS / n))
+
     def _snapshot(self, step: str, snapshot: dict[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Both models' errors as a step reads them, and those on first rows of new arms; as it has, if it has."""
         if step not in snapshot:
@@ -137,9 +144,7 @@ class Blend(TreeModel):
     def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, LinearEncoder, Features, Floats, Floats]:
         """Leaves and encoder, and features, linear score and leverage of each row."""
         if self.leaves is None or not isinstance(self.encoder, LinearEncoder):
-            raise NotFittedError(
-                f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
-            )
+            raise self._no_trees_yet()
         return self.leaves, self.encoder, *self.encoder.look_up(rows.contexts, rows.arms)
 
     def prepared_update(self, fit: Fit, rows: Candidates, rewards: Floats, *, weighed: bool = True) -> Commit:

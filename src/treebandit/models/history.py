@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
-from treebandit.errors import SavedFileError
+from treebandit.errors import NotFittedError, SavedFileError
 from treebandit.features.reward_scale import RewardScale
 from treebandit.models.model import CopiedModel
 from treebandit.models.schedule import Schedule
@@ -35,6 +35,11 @@ class HistoryModel(CopiedModel):
         self.scale = RewardScale()
         #: Wall seconds spent on rebuilds so far.
         self.rebuild_seconds = 0.0
+
+    def _no_trees_yet(self) -> NotFittedError:
+        return NotFittedError(
+            f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
+        )
 
     def _scale_of(self, history: History) -> RewardScale:
         """The scale that a rebuild from these rows uses."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
-from treebandit.errors import NotFittedError, SavedFileError, TreebanditError
+from treebandit.errors import SavedFileError, TreebanditError
 from treebandit.features.encoding import Encoder
 from treebandit.models.attribution import Attribution, of_features
 from treebandit.models.history import History, HistoryModel
@@ -25,7 +25,7 @@ from treebandit.models.tree_settings import TreeSettings
 from treebandit.steps import exhausted, scaled
 from treebandit.trees.attribution import attributions
 from treebandit.trees.calibration_fit import calibrate_steps
-from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner
+from treebandit.trees.forest import Forest, Masked, SteppedTreeLearner, TreeLearner
 from treebandit.trees.growing import grow, grow_steps
 from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics, held_out
@@ -104,8 +104,7 @@ class TreeModel(HistoryModel):
 
         def commit() -> None:
             update()
-            self.history, self.rebuild = history, job
-            self.memory, self.dropped = prequential.memory, dropped
+            self.history, self.rebuild, self.memory, self.dropped = history, job, prequential.memory, dropped
             if drawn is not random:
                 random.bit_generator.state = drawn.bit_generator.state
             if job is not None and self.settings.background:
@@ -208,13 +207,13 @@ class TreeModel(HistoryModel):
         return fit.leaves.prepared_update(features, fit.scale.standardised(rewards))
 
     def rebuilt(
-        self, history: History, prequential: Prequential, newest: Candidates, t: int, random: Random
+        self, history: History, seen: Prequential, newest: Candidates, t: int, random: Random
     ) -> Commit:
         """Fit the ensemble to all rows that are kept and set the leaf values (Algorithm 1, line 7)."""
         started, model = time.perf_counter(), copy(self)
-        vars(model).update(prequential.weights)
-        history, dropped, level = self._kept(history, prequential.memory, t)
-        memory = prequential.memory.fitted(history)
+        vars(model).update(seen.weights)
+        history, dropped, level = self._kept(history, seen.memory, t)
+        memory = seen.memory.fitted(history)
         drawn, fitted_at = copy_of(random), (len(history), dropped.left(t + 1))
         fit = exhausted(model.fit_steps(history, newest.columns, drawn, rounds=fitted_at[1], snapshot={}))
         seconds = self.rebuild_seconds + time.perf_counter() - started
@@ -223,7 +222,7 @@ class TreeModel(HistoryModel):
             if self.rebuild is not None:
                 self.rebuild.stop()
             self._take_up(fit, history, memory, level=level, fitted_at=fitted_at, seconds=seconds)
-            vars(self).update(prequential.weights)
+            vars(self).update(seen.weights)
             self.dropped = dropped
             random.bit_generator.state = drawn.bit_generator.state
 
@@ -242,7 +241,8 @@ class TreeModel(HistoryModel):
         encoder, features = self._fitted_encoder(rows, targets, random)
         beside = yield from scaled(self._fit_beside(encoder, rows, targets, rounds, snapshot), 0.0, _ENCODED)
         yield _ENCODED
-        leaves, predicted = yield from self._measured(encoder, features, targets, random)
+        trees = self._trees(len(targets), rounds)
+        leaves, predicted = yield from self._measured(trees, encoder, features, targets, random)
 
         def predict() -> Floats:
             return leaves.estimate(features).mean if predicted is None else predicted
@@ -279,23 +279,25 @@ class TreeModel(HistoryModel):
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return Encoder.restored(state, categories=self.settings.categories)
 
+    def _trees(self, n: int, rounds: int) -> TreeLearner:
+        """What grows the trees on n rows that were learned in so many rounds."""
+        return self.settings.trees
+
     def _grown(
-        self, encoder: Encoder, features: Features, targets: Floats, seed: int
+        self, trees: TreeLearner, encoder: Encoder, features: Features, targets: Floats, seed: int
     ) -> Generator[float, None, Forest]:
         """Trees on these rows; a learner that can use it learns which features are one category's."""
-        trees = self.settings.trees
         if not isinstance(trees, SteppedTreeLearner):
             return grow(trees, features, targets, seed=seed)
         groups, masked = encoder.column_groups, self._masked(encoder)
-        steps = grow_steps(trees, features, targets, seed=seed, column_groups=groups, masked=masked)
-        return (yield from steps)
+        return (yield from grow_steps(trees, features, targets, seed=seed, column_groups=groups, masked=masked))
 
     def _masked(self, encoder: Encoder) -> Masked:
         """Features, and the share of the trees that may not see them."""
         return (), 0.0
 
     def _measured(
-        self, encoder: Encoder, features: Features, targets: Floats, random: Random
+        self, trees: TreeLearner, encoder: Encoder, features: Features, targets: Floats, random: Random
     ) -> Generator[float, None, tuple[LeafStatistics, Floats | None]]:
         """The leaves of new trees, and what these predict of all rows, where measuring has found that."""
         settings, seed = self.settings, int(random.integers(2**31 - 1))
@@ -306,7 +308,7 @@ class TreeModel(HistoryModel):
         own = (features, targets) if whole else (features[grown], targets[grown])
         calibrated = settings.variance == "calibrated"
         grown_at, measured_at = _BEFORE_CALIBRATION if calibrated else (_GROWN, 1.0)
-        forest = yield from scaled(self._grown(encoder, *own, seed), _ENCODED, grown_at)
+        forest = yield from scaled(self._grown(trees, encoder, *own, seed), _ENCODED, grown_at)
         if not whole:
             features, targets = features[held], targets[held]
         predicted = np.empty(len(targets))
@@ -321,16 +323,14 @@ class TreeModel(HistoryModel):
         )
         leaves = yield from scaled(measuring, grown_at, measured_at)
         if calibrated:
-            again, seed = partial(self._grown, encoder), int(random.integers(2**31 - 1))
+            again, seed = partial(self._grown, trees, encoder), int(random.integers(2**31 - 1))
             learning = calibrate_steps(again, leaves, *own, seed=seed)
             leaves.calibration = yield from scaled(learning, measured_at, 1.0)
         return leaves, predicted if whole and settings.leaf_output == "library" else None
 
     def _encoded(self, rows: Candidates) -> tuple[LeafStatistics, Features]:
         if self.leaves is None or self.encoder is None:
-            raise NotFittedError(
-                f"no trees yet after {len(self.history)} rows; learn more before asking for an estimate"
-            )
+            raise self._no_trees_yet()
         return self.leaves, self.encoder(rows.contexts, rows.arms)
 
     def estimate(self, rows: Candidates) -> Estimate:
