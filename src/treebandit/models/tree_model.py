@@ -236,13 +236,12 @@ class TreeModel(HistoryModel):
         rounds: in which the rows were learned. snapshot: what steps have read of the model, or will.
         """
         scale = self._scale_of(history)
-        targets = scale.standardised(history.rewards)
-        rows = history.rows(columns)
+        targets, rows = scale.standardised(history.rewards), history.rows(columns)
         encoder, features = self._fitted_encoder(rows, targets, random)
         beside = yield from scaled(self._fit_beside(encoder, rows, targets, rounds, snapshot), 0.0, _ENCODED)
         yield _ENCODED
-        trees = self._trees(len(targets), rounds)
-        leaves, predicted = yield from self._measured(trees, encoder, features, targets, random)
+        measured = self._measured(self._trees(len(targets), rounds), encoder, features, targets, random)
+        leaves, predicted = yield from measured
 
         def predict() -> Floats:
             return leaves.estimate(features).mean if predicted is None else predicted
@@ -290,7 +289,8 @@ class TreeModel(HistoryModel):
         if not isinstance(trees, SteppedTreeLearner):
             return grow(trees, features, targets, seed=seed)
         groups, masked = encoder.column_groups, self._masked(encoder)
-        return (yield from grow_steps(trees, features, targets, seed=seed, column_groups=groups, masked=masked))
+        grown = grow_steps(trees, features, targets, seed=seed, column_groups=groups, masked=masked)
+        return (yield from grown)
 
     def _masked(self, encoder: Encoder) -> Masked:
         """Features, and the share of the trees that may not see them."""
