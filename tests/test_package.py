@@ -15,19 +15,7 @@ import pytest
 import treebandit
 from treebandit import errors, registry
 
-SUBPACKAGES = (
-    "agents",
-    "checks",
-    "datasets",
-    "environments",
-    "evaluation",
-    "experiments",
-    "features",
-    "models",
-    "policies",
-    "reports",
-    "trees",
-)
+SUBPACKAGES = ("agents", "checks", *registry._APART, "trees")
 PACKAGES = ("treebandit", *(f"treebandit.{each}" for each in SUBPACKAGES))
 
 

@@ -25,7 +25,7 @@ from service.conftest import Cluster
 from service.load import Load
 from service.replay import state
 
-from treebandit.service import models
+from treebandit.service import models, saved_agents
 from treebandit.service.fold import Fold
 from treebandit.service.store import Store
 
@@ -139,7 +139,7 @@ def check(store_url, load):
         assert state(goes_on.agent, Path(folder)) == state(anew.agent, Path(folder)), "no replay"
         if saved is not None:
             then = Fold.at(store, row.id, saved.place, from_checkpoint=False)
-            assert state(then.agent, Path(folder)) == state(models.loaded(saved.data), Path(folder)), (
+            assert state(then.agent, Path(folder)) == state(saved_agents.loaded(saved.data), Path(folder)), (
                 "no replay"
             )
     store.close()

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import treebandit
-from treebandit.service import models
+from treebandit.service import models, saved_agents
 from treebandit.service.fold import Fold
 
 
@@ -317,7 +317,7 @@ def test_an_erasure_tells_of_uploaded_models_and_takes_them_where_asked(served, 
         served.decide(f"d{number}", name=shop, subject="me" if number % 2 else "you")
         served.reward(f"d{number}", float(number), name=shop)
     agent = served.learned(shop).agent
-    data = models.saved_bytes(agent)
+    data = saved_agents.saved_bytes(agent)
     assert served.http.put(f"/v1/bandits/{shop}/model", content=data).status_code == 202
     served.learned(shop)
     path = f"/v1/bandits/{shop}/erasures"

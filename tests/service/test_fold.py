@@ -8,7 +8,7 @@ from service.replay import state
 from service.shop import Shop, play
 
 from treebandit.errors import SavedFileError
-from treebandit.service import erasure, models
+from treebandit.service import erasure, models, saved_agents
 from treebandit.service import fold as fold_module
 from treebandit.service import learner as learner_module
 from treebandit.service.config import BanditConfig, changed, checked
@@ -251,7 +251,7 @@ def test_a_roll_back_that_cannot_be_applied_is_skipped_and_named(sqlite, caplog)
     shop = Shop(sqlite)
     session = sqlite.database.learner_session()
     play(shop, 10)
-    models.upload(sqlite, shop.row.id, models.saved_bytes(shop.fold().agent))
+    models.upload(sqlite, shop.row.id, saved_agents.saved_bytes(shop.fold().agent))
     learner = BanditLearner(sqlite, session, shop.now)
     learner.publish()
     play(shop, 10, 10)
@@ -279,7 +279,7 @@ def test_a_roll_back_that_cannot_be_applied_is_skipped_and_named(sqlite, caplog)
 def test_a_snapshot_that_cannot_be_loaded_is_not_published(sqlite, monkeypatch):
     shop, learner, session = learned(sqlite)
     with monkeypatch.context() as patch:
-        patch.setattr(models, "saved_bytes", lambda *_, **__: b"unreadable")
+        patch.setattr(saved_agents, "saved_bytes", lambda *_, **__: b"unreadable")
         with pytest.raises(SavedFileError):
             learner.publish()
     assert shop.now.version == 1
@@ -421,7 +421,7 @@ def test_a_learner_on_its_own_thread(store):
     second.stop()
     assert models.newest(store, shop.row.id, "checkpoint") is not None
     assert shop.now.version > 0
-    snapshot = models.loaded(models.newest(store, shop.row.id, "snapshot").data)
+    snapshot = saved_agents.loaded(models.newest(store, shop.row.id, "snapshot").data)
     assert snapshot.decide([{"x": 1.0, "city": "rome"}] * 2, ["a", "b"]).arm in "ab"
 
 

@@ -6,7 +6,7 @@ from service.shop import Shop
 
 import treebandit
 from treebandit.errors import ParameterError, SavedFileError
-from treebandit.service import models
+from treebandit.service import models, saved_agents
 from treebandit.service.config import BanditConfig, changed, checked
 
 ROWS = [{"x": 1.0, "city": "rome"}] * 3
@@ -33,19 +33,19 @@ def test_a_model_that_could_not_decide_is_refused(sqlite, name):
     make, says = UNFIT[name]
     shop = Shop(sqlite)
     with pytest.raises(SavedFileError, match=f"{says}.*new_columns=True"):
-        models.upload(sqlite, shop.row.id, models.saved_bytes(make()))
+        models.upload(sqlite, shop.row.id, saved_agents.saved_bytes(make()))
     assert shop.now.place == shop.row.place
     assert models.newest(sqlite, shop.row.id, "upload") is None
 
 
 def test_an_uploaded_model_must_decide_the_newest_decision(sqlite):
     shop = Shop(sqlite)
-    texts = models.saved_bytes(taught([{"x": "text"}] * 3, arms=list("aba")))
+    texts = saved_agents.saved_bytes(taught([{"x": "text"}] * 3, arms=list("aba")))
     models.upload(sqlite, shop.row.id, texts)
     shop.decide("d")
     with pytest.raises(SavedFileError, match=r"the newest decision.*'x'"):
         models.upload(sqlite, shop.row.id, texts)
-    numbers = models.saved_bytes(taught(ROWS, arms=list("xyx")))
+    numbers = saved_agents.saved_bytes(taught(ROWS, arms=list("xyx")))
     assert models.upload(sqlite, shop.row.id, numbers).place == shop.now.place
 
 
@@ -54,7 +54,7 @@ def test_models_are_saved_and_loaded_without_scratch_files(monkeypatch, tmp_path
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     agent = taught(ROWS, arms=list("aba"))
     for history in (True, False):
-        again = models.loaded(models.saved_bytes(agent, history=history))
+        again = saved_agents.loaded(saved_agents.saved_bytes(agent, history=history))
         assert again.estimate(ROWS[:1], ["a"]).mean == agent.estimate(ROWS[:1], ["a"]).mean
 
 
@@ -63,10 +63,10 @@ def test_models_of_the_store_are_loaded_however_large_and_uploads_are_not(sqlite
     rows = [{"page": f"{number} " + "word " * 250_000} for number in range(14)]
     agent = treebandit.LinUCB(seed=0, new_columns=True)
     agent.learn(rows, [1.0] * 14, arms=list("ab") * 7)
-    data = models.saved_bytes(agent, history=False)
-    assert models.loaded(data).clock == agent.clock
+    data = saved_agents.saved_bytes(agent, history=False)
+    assert saved_agents.loaded(data).clock == agent.clock
     with pytest.raises(SavedFileError, match="bytes of memory"):
-        models.upload(sqlite, Shop(sqlite).row.id, models.saved_bytes(agent))
+        models.upload(sqlite, Shop(sqlite).row.id, saved_agents.saved_bytes(agent))
 
 
 def publish(store, bandit, data):
@@ -80,7 +80,7 @@ def test_the_newest_model_that_can_be_read(sqlite):
     publish(sqlite, bandit, b"of an older version")
     with pytest.raises(SavedFileError):
         models.newest_readable(sqlite, bandit)
-    good = models.saved_bytes(taught(ROWS, arms=list("aba")), history=False)
+    good = saved_agents.saved_bytes(taught(ROWS, arms=list("aba")), history=False)
     publish(sqlite, bandit, good)
     found, agent, unreadable = models.newest_readable(sqlite, bandit)
     assert (found.version, agent.clock, unreadable) == (2, 3, None)
@@ -100,7 +100,7 @@ def test_an_agent_that_could_not_be_published_is_refused(sqlite):
     exact = treebandit.TreeBootstrap(seed=0, new_columns=True)
     exact.learn(ROWS, [1.0, 2.0, 3.0], arms=list("aba"))
     with pytest.raises(SavedFileError, match="exact mode"):
-        models.upload(sqlite, shop.row.id, models.saved_bytes(exact))
+        models.upload(sqlite, shop.row.id, saved_agents.saved_bytes(exact))
     assert models.newest(sqlite, shop.row.id, "upload") is None
 
 

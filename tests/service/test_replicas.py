@@ -16,7 +16,7 @@ from service.served import Served
 
 import treebandit
 from treebandit.errors import StoreError
-from treebandit.service import models
+from treebandit.service import models, saved_agents
 from treebandit.service.config import BanditConfig, build_agent, changed, checked
 from treebandit.service.entries import decision_body
 from treebandit.service.keys import KeyRing
@@ -118,7 +118,10 @@ def test_a_replica_that_starts_takes_the_newest_model_that_it_can_read_and_is_re
     store = Store.open(url)
     readable = build_agent(BanditConfig())
     readable.learn([{"x": 1.0}] * 3, [1.0, 0.0, 1.0], arms=["a", "b", "c"])
-    kept = {"newest": [b"unreadable"], "older": [models.saved_bytes(readable, history=False), b"unreadable"]}
+    kept = {
+        "newest": [b"unreadable"],
+        "older": [saved_agents.saved_bytes(readable, history=False), b"unreadable"],
+    }
     for name, data in kept.items():
         row = store.put_bandit(name, lambda _: checked(BanditConfig()))[0]
         with store.session() as connection:

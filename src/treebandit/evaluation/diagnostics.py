@@ -30,7 +30,7 @@ _EDGES = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 
 _PARTS = 10
 #: The policy has changed where a part differs by so much, and by what chance brings in at most so many stationary logs.
 _LEAST_DRIFT, _FALSE_DRIFT = 0.1, 0.01
-#: Calibration looks at no more decisions than about twice this number, error over the log.
+#: Calibration looks at no more decisions than about twice this number, taken evenly from the log.
 _MOST_CALIBRATED = 100_000
 
 
@@ -301,9 +301,10 @@ class LogDiagnostics:
         rows = []
         for place in np.flatnonzero(self.count):
             n = self.count[place]
-            error = np.sqrt(self.variance[place]) / n
+            standard_error = np.sqrt(self.variance[place]) / n
             logged, seen = self.logged[place] / n, self.seen[place] / n
-            z = (seen - logged) / error if error > 0 else 0.0 if abs(seen - logged) < 1e-9 else np.inf
+            close = abs(seen - logged) < 1e-9
+            z = (seen - logged) / standard_error if standard_error > 0 else 0.0 if close else np.inf
             rows.append(
                 {"candidates": float(n), "logged": float(logged), "chosen": float(seen), "z": float(z)}
             )

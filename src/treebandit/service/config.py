@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import secrets
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from treebandit import registry, saving
+from treebandit import registry
 from treebandit.errors import MissingExtraError, ParameterError, TreebanditError
+from treebandit.service.saved_agents import publishable
 
 Aggregation = Literal["first", "last", "sum", "mean"]
 Mode = Literal["online", "apprentice", "log-only"]
@@ -110,18 +110,11 @@ def _try_out(agent: Any) -> None:
     """Refuse an agent that could not learn here, or whose models could never be published."""
     try:
         agent.learn([{}, {}], [0.0, 1.0], arms=["an arm", "another"], new_arms=True)
-        check_publishable(agent)
+        publishable(agent)
     except MissingExtraError:
         raise
     except Exception as error:
         raise ParameterError(f"the agent cannot be used here: {error}") from error
-
-
-def check_publishable(agent: Any) -> None:
-    """Raise a SavedFileError unless deciders could load the agent: without its history."""
-    file = io.BytesIO()
-    agent.save(file, history=False)
-    saving.load(file, max_bytes=saving.NO_LIMIT)
 
 
 def check_description(description: Any) -> None:

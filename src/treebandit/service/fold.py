@@ -20,6 +20,7 @@ from treebandit.service.entries import Entry, decision_body, reward_body
 from treebandit.service.features import candidate_rows
 from treebandit.service.models import Closed, RolledBack, Uploaded
 from treebandit.service.outcomes import About, aggregated, decision_in, due_of, fits, is_first, rewards_of
+from treebandit.service.saved_agents import loaded, saved_bytes
 from treebandit.service.store import Store
 
 _log = logging.getLogger("treebandit.learner")
@@ -31,7 +32,7 @@ _LAST = 1 << 62
 
 
 class _State(NamedTuple):
-    """What a roll-back goes back to. agent: as `models.saved_bytes` has it."""
+    """What a roll-back goes back to. agent: as `saved_bytes` has it."""
 
     agent: bytes
     offset: int
@@ -103,7 +104,7 @@ class Fold:
 
     def _take_up(self, found: models.Model) -> None:
         try:
-            self.agent = models.loaded(found.data)
+            self.agent = loaded(found.data)
         except SavedFileError:  # of another version of treebandit: the log has it all
             return
         self.place = self.taken_up = found.place
@@ -229,7 +230,7 @@ class Fold:
         )
         if found is None:
             raise StoreError("an uploaded model is missing from the store")
-        self.agent = models.loaded(found.data)
+        self.agent = loaded(found.data)
         self.offset = max(self.agent.clock - self.t, 0)
         self.offered = True
 
@@ -251,7 +252,7 @@ class Fold:
         then = self._passed.get(target)
         if then is not None:
             with suppress(SavedFileError):
-                self.agent = models.loaded(then.agent)
+                self.agent = loaded(then.agent)
                 self.offset, self.rows, self.offered = then.offset, then.rows, then.offered
                 return
         before = Fold.at(self.store, self.bandit, target, passed=self._passed)
@@ -262,7 +263,7 @@ class Fold:
     def _keep_state(self, target: int, fold: Fold) -> None:
         """Keep a state for entries that roll back to it; one that cannot be saved is made from the log for each."""
         with suppress(SavedFileError):
-            data = models.saved_bytes(fold.agent)
+            data = saved_bytes(fold.agent)
             self._passed[target] = _State(data, fold.offset, fold.rows, fold.offered)
 
     def _erasure(self, entry: Entry, about: About) -> None:

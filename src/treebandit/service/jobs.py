@@ -22,6 +22,7 @@ from treebandit.service import export, models, queries
 from treebandit.service.database import Connection
 from treebandit.service.ids import IDS
 from treebandit.service.queries import Window
+from treebandit.service.saved_agents import loaded
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.threads import in_store
 from treebandit.service.times import iso, microseconds
@@ -225,7 +226,7 @@ def evaluated(store: Store, row: BanditRow, asked: EvaluationRequest, folder: Pa
     found = {policy: _model(store, row, policy) for policy in asked.policies}
     groups: dict[int, dict[str, Any]] = {}
     for policy, model in found.items():
-        target = policy if model is None else models.loaded(model.data)
+        target = policy if model is None else loaded(model.data)
         groups.setdefault(0 if model is None else model.place, {})[policy] = target
     results: dict[int, dict[str, Any]] = {}
     reasons: dict[int, str] = {}

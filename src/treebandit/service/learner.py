@@ -13,6 +13,7 @@ from treebandit.service import erasure, models
 from treebandit.service.database import LearnerSession
 from treebandit.service.fold import Fold
 from treebandit.service.models import Published
+from treebandit.service.saved_agents import loaded, publishable, saved_bytes
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.troubles import Trouble, Troubles
 
@@ -42,7 +43,7 @@ class BanditLearner:
         self.published = self._place_of_snapshot() if row.version else 0
         self.saved = self.fold.taken_up
         self._rebuilds = 0
-        self._rebuild_seconds = self._told_rebuild_seconds = self._total_rebuild_seconds()
+        self._rebuild_seconds = self._published_rebuild_seconds = self._total_rebuild_seconds()
         self._next_publish = self._next_checkpoint = 0.0
         #: The last entry that makes the agent anew, as far as looked; and the last one that was published at once.
         self._renewal, self._renewed = self._last_renewal(), 0
@@ -70,20 +71,19 @@ class BanditLearner:
     def publish(self) -> None:
         """Make what was learned the newest version."""
         started = time.monotonic()
-        data = models.saved_bytes(self.fold.agent, history=False)
-        models.loaded(data)  # what deciders could not load is not published
+        data = publishable(self.fold.agent)
         what = Published(
             version=0,
             learned=self.fold.place,
             t=self.fold.t,
             rows=self.fold.rows,
             rebuilds=self._rebuilds,
-            rebuild_seconds=round(self._rebuild_seconds - self._told_rebuild_seconds, 3),
+            rebuild_seconds=round(self._rebuild_seconds - self._published_rebuild_seconds, 3),
             skipped=self.fold.skipped,
         )
         version = models.publish(self._store, self._session.connection, self._bandit, data, what)
         self.published = self.fold.place
-        self._rebuilds, self._told_rebuild_seconds = 0, self._rebuild_seconds
+        self._rebuilds, self._published_rebuild_seconds = 0, self._rebuild_seconds
         took = time.monotonic() - started
         self._next_publish = time.monotonic() + max(_PUBLISH_SECONDS, took / _PUBLISH_SHARE)
         _log.info("published", extra={"bandit": self.name, "version": version, "rows": self.fold.rows})
@@ -91,7 +91,7 @@ class BanditLearner:
     def checkpoint(self) -> None:
         """Keep the whole agent, so that a restart reads only what comes after."""
         started = time.monotonic()
-        data = models.saved_bytes(self.fold.agent)
+        data = saved_bytes(self.fold.agent)
         models.checkpoint(
             self._store, self._session.connection, self._bandit, data, self.fold.place, self.fold.note()
         )
@@ -104,13 +104,13 @@ class BanditLearner:
         last = models.newest(self._store, self._bandit, "snapshot")
         try:
             if last is not None:
-                models.loaded(last.data)
+                loaded(last.data)
         except SavedFileError:
             return 0
         return 0 if last is None else last.place
 
     def _watch_rebuilds(self) -> None:
-        """Deciders get a rebuild at once."""
+        """Publish at once after a rebuild."""
         total = self._total_rebuild_seconds()
         if total != self._rebuild_seconds:
             self._rebuilds += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -11,11 +10,12 @@ from treebandit import registry, saving
 from treebandit.agents.base import BaseAgent
 from treebandit.errors import SavedFileError, StoreError, TreebanditError
 from treebandit.service import queries
-from treebandit.service.config import check_description, check_publishable
+from treebandit.service.config import check_description
 from treebandit.service.database import Connection, transaction
 from treebandit.service.entries import NewEntry, Stored, decision_body
 from treebandit.service.features import candidate_rows
 from treebandit.service.log import Group
+from treebandit.service.saved_agents import loaded, publishable
 from treebandit.service.store import BanditRow, Store
 
 ModelKind = Literal["snapshot", "checkpoint", "upload"]
@@ -74,18 +74,6 @@ class Model(NamedTuple):
     data: bytes
 
 
-def saved_bytes(agent: Any, *, history: bool = True) -> bytes:
-    """What `agent.save` writes; in memory, as models may hold personal data."""
-    file = io.BytesIO()
-    agent.save(file, history=history)
-    return file.getvalue()
-
-
-def loaded(data: bytes, *, max_bytes: int = saving.NO_LIMIT) -> Any:
-    """The agent in such bytes. max_bytes: what it may take in memory; what this service has saved may take any."""
-    return saving.load(io.BytesIO(data), max_bytes=max_bytes)
-
-
 def publish(store: Store, connection: Connection, bandit: int, data: bytes, what: Published) -> int:
     """Make a snapshot the newest version, and log it; the version."""
 
@@ -137,7 +125,7 @@ def upload(store: Store, bandit: int, data: bytes) -> Stored:
 
     check_description(registry.describe(agent))
     _check_decides(store, bandit, agent)
-    check_publishable(agent)
+    publishable(agent)
 
     def work(connection: Connection) -> Stored:
         locked(store, connection, bandit, "id")
