@@ -158,3 +158,54 @@ def test_code_is_compiled_anew_when_the_file_of_one_of_its_parts_changes(folder)
     results += [run(code, folder).split() for _ in range(2)]
     assert results == [["6", "0"], ["6", "1"], ["60", "0"], ["60", "1"]]
     assert len(list(package.rglob("*.nbc"))) == 1
+
+
+PAUSED = """
+import gc
+import numba
+import numba.core.event as event
+
+seen = []
+
+class Listener(event.Listener):
+    def on_start(self, happened): seen.append(gc.isenabled())
+    def on_end(self, happened): seen.append(gc.isenabled())
+
+from treebandit.compiled import helper, njit
+
+@helper
+def twice(x):
+    return 2 * x
+
+@njit()
+def four_times(x):
+    return twice(twice(x))
+
+@njit()
+def fails(x):
+    return x.no_such_thing
+
+def tried(kernel, value):
+    seen.clear()
+    try:
+        kernel(value)
+    except numba.TypingError:
+        pass
+    return [*map(int, seen), int(gc.isenabled())]
+
+four_times(1)
+event.register("numba:compile", Listener())
+print(*tried(four_times, 1.0), "/", *tried(fails, 1), "/", *tried(numba.njit(lambda x: x), 1), end=" / ")
+gc.disable()
+print(*tried(four_times, 1j))
+"""
+
+
+def test_the_garbage_collector_pauses_only_while_a_kernel_of_ours_is_compiled(tmp_path):
+    """Also where compiling fails; it stays off where it was."""
+    printed = run(PAUSED, tmp_path, NUMBA_CACHE_DIR=str(tmp_path))
+    ours, failing, other, off = ([int(flag) for flag in part.split()] for part in printed.split("/"))
+    assert ours == [0, 0, 0, 1, 1]  # the kernel, the helper in it, its end, the kernel's end, afterwards
+    assert failing == [0, 1, 1]
+    assert other == [1, 1, 1]
+    assert not any(off)

@@ -8,6 +8,7 @@ files of the parts that are compiled into it count, too.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import sys
@@ -19,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import numba
-from numba.core import caching
+from numba.core import caching, event
 from numba.core.dispatcher import Dispatcher
 
 
@@ -115,6 +116,7 @@ class _Folders:
                 continue
             if found is not None:
                 return found
+        _pause_collection()
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
@@ -133,6 +135,34 @@ class _Folders:
     def flush(self) -> None:
         if self._writable is not None:
             self._writable.flush()
+
+
+class _PausedCollection(event.Listener):  # type: ignore[misc]
+    """Pauses Python's garbage collector while a kernel of `njit` is compiled.
+
+    A compiler makes many objects and few cycles: looking for these again and again takes a tenth of its time. numba
+    compiles under one lock, so there is one such kernel at a time, and tells of the end where it fails, too.
+    """
+
+    def __init__(self) -> None:
+        self._kernel: Dispatcher | None = None
+
+    def on_start(self, happened: event.Event) -> None:
+        dispatcher = happened.data["dispatcher"]
+        if isinstance(getattr(dispatcher, "_cache", None), _Folders) and gc.isenabled():
+            self._kernel = dispatcher
+            gc.disable()
+
+    def on_end(self, happened: event.Event) -> None:
+        if happened.data["dispatcher"] is self._kernel:  # not one that is compiled into it
+            self._kernel = None
+            gc.enable()
+
+
+@cache
+def _pause_collection() -> None:
+    """From the first kernel on that must be compiled: where all are loaded, nothing is changed."""
+    event.register("numba:compile", _PausedCollection())
 
 
 def _cache(function: Callable[..., Any], places: tuple[Any, ...]) -> Any:
