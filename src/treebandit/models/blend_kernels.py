@@ -1,4 +1,4 @@
-"""The compiled loops of the default agent: features of trees, and what trees and regression say together."""
+"""The compiled loop of the default agent: what trees and regression say together."""
 # mypy: disallow_untyped_decorators=False
 # ruff: noqa: ANN001, ANN201
 
@@ -7,27 +7,6 @@ from __future__ import annotations
 import numpy as np
 
 from treebandit.compiled import kernel
-from treebandit.models.ridge_kernels import predict_rows
-
-
-@kernel
-def look_up(parts, contexts, arms, layout, made, scratch):  # type: ignore[no-untyped-def]
-    """`ridge_kernels.predict`, and features: contexts one-hot, then the score, at the end.
-
-    layout: for each column its context, a code, and whether it tells that the context is this code.
-    arms: (n,), or none: then contexts become features, and nothing is predicted. made: features and predictions.
-    """
-    (sources, codes, coded), (features, found) = layout, made
-    front = features.shape[1] - 1 - sources.shape[0]
-    predict_rows(parts, contexts, arms, found, scratch)
-    for i in range(contexts.shape[0]):
-        for j in range(sources.shape[0]):
-            value = contexts[i, sources[j]]
-            if coded[j]:
-                value = np.float32(value == codes[j])
-            features[i, front + j] = value
-    for i in range(arms.shape[0]):
-        features[i, features.shape[1] - 1] = found[0, i]
 
 
 @kernel

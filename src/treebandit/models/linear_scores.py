@@ -12,13 +12,11 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import SavedFileError
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot, saved_arms
-from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
 from treebandit.models.kernel_scores import KernelScores
 from treebandit.models.model import Commit, arms_of
-from treebandit.models.ridge import Ridge, plain_arrays
-from treebandit.models.ridge_arrays import scratch
+from treebandit.models.ridge import Ridge, plain_arrays, predict
 from treebandit.models.target_statistics import TargetStatistics
 
 #: Columns with more categories than this are not one-hot: their codes are numbers, with statistics of rewards beside.
@@ -190,9 +188,7 @@ class LinearEncoder(Encoder):
     def _look_up(self, visible: Features, arms: Indices, features: Features) -> Floats:
         """Fill in features but for the arms, and predict, (3, n); without arms nothing is predicted."""
         assert self.ridge is not None
-        parts, found = self.ridge.parts, np.empty((3, len(arms)))
-        blend_kernels.look_up(parts, visible, arms, self._layout, (features, found), scratch(parts))
-        return found
+        return predict(self.ridge.parts, visible, arms, self._layout, features)
 
     def fit_kernel(
         self, rows: Candidates, rewards: Floats, random: np.random.Generator

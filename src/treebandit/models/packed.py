@@ -96,8 +96,11 @@ def cholesky(matrix, size, ridge):  # type: ignore[no-untyped-def]
 
 
 @summing
-def invert(matrix, size, ridge, fresh):  # type: ignore[no-untyped-def]
-    """A packed matrix Σ zz' -> (λI + Σ zz')⁻¹, in place; `fresh` is scratch of `size` numbers."""
+def invert(sums, size, ridge, solution, fresh):  # type: ignore[no-untyped-def]
+    """From sums Σ zz', packed, and Σ zr to the solution A⁻¹ = (λI + Σ zz')⁻¹ and A⁻¹ Σ zr; `fresh` is scratch."""
+    (gram, moment), (matrix, theta) = sums, solution
+    for i in range(row_start(size)):
+        matrix[i] = gram[i]
     cholesky(matrix, size, ridge)
     # Row by row L -> M = L⁻¹.
     for i in range(size):
@@ -122,6 +125,7 @@ def invert(matrix, size, ridge, fresh):  # type: ignore[no-untyped-def]
         here = last[k]
         for j in range(k + 1):
             last[j] *= here
+    product(matrix, size, moment, theta)
 
 
 @summing

@@ -11,6 +11,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
 from treebandit.errors import InputError, SavedFileError
 from treebandit.features.arm_index import ArmIndex
+from treebandit.features.encoding import OneHotLayout
 from treebandit.models import ridge_kernels, ridge_store
 from treebandit.models.attribution import Attribution
 from treebandit.models.model import Commit
@@ -28,6 +29,8 @@ from treebandit.models.ridge_arrays import (
     Parts,
     scratch,
 )
+
+_NO_LAYOUT: OneHotLayout = np.empty(0, np.intp), np.empty(0, np.float32), np.empty(0, np.bool_)
 
 
 class Ridge:
@@ -141,8 +144,8 @@ class Ridge:
         return self._predict(self._learned_columns(rows))
 
     def _predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
-        parts, found = self._parts_for(rows), np.empty((3, len(rows)))
-        ridge_kernels.predict(parts, *plain_arrays(rows.contexts, rows.arms), found, scratch(parts))
+        parts, features = self._parts_for(rows), np.empty((len(rows), 1), np.float32)
+        found = predict(parts, *plain_arrays(rows.contexts, rows.arms), _NO_LAYOUT, features)
         return found[0], found[1], found[2]
 
     def estimate(self, rows: Candidates) -> Estimate:
@@ -322,6 +325,13 @@ class SharedRidge(Ridge):
                 "the saved ridge regression has other arms than it counts; save the agent again"
             )
         self._codes, self._counts = ArmIndex(labels.copy()), counts.copy()
+
+
+def predict(parts: Parts, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features) -> Floats:
+    """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel."""
+    found = np.empty((3, len(arms)))
+    ridge_kernels.predict(parts, contexts, arms, layout, (found, features), scratch(parts))
+    return found
 
 
 def merged(known: Columns, given: Columns) -> Columns:

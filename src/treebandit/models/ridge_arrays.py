@@ -134,8 +134,9 @@ def block_of(blocks, half, block):  # type: ignore[no-untyped-def]
 
 
 @helper
-def add_up(matrix, vector, row, filled, reward):  # type: ignore[no-untyped-def]
+def add_up(sums, row, filled, reward):  # type: ignore[no-untyped-def]
     """Add zz' and z · reward of a row to the sums."""
+    matrix, vector = sums
     for a in range(filled):
         i = row.places[a]
         vector[i] += row.z[a] * reward

@@ -53,8 +53,9 @@ from treebandit.models.ridge_arrays import (
     row_of,
 )
 
-#: A size that tells `encode` to learn no coordinates; for a plain number numba would compile it once more.
-_NO_MORE = np.int64(-1)
+#: Not plain numbers, since numba would compile what they are handed to once more for each. A size that tells `encode`
+#: to learn no coordinates; how many the intercept is; where the moments of a column are, and those of its later rows.
+_NO_MORE, _INTERCEPT, _ALL_ROWS, _LATER_ROWS = np.int64(-1), np.int64(1), np.int64(COUNT), np.int64(LATER)
 #: A column's moments take outliers as they come until they rest on so many rows.
 _TRUSTED_ROWS = 20
 #: Among so many first rows, where the later half varies so much less, in variance, outliers made the moments.
@@ -77,7 +78,7 @@ def _add(columns, first, j, value):  # type: ignore[no-untyped-def]
 def _take_over(columns, j, value):  # type: ignore[no-untyped-def]
     """Take a value into the moments of a column's later rows; whether they replace those of all its rows now."""
     taken = False
-    _add(columns, LATER, j, value)
+    _add(columns, _LATER_ROWS, j, value)
     if columns[LATER, j] >= _TRUSTED_ROWS and 2.0 * columns[LATER, j] >= columns[COUNT, j]:
         later = columns[LATER_SQUARES, j] / columns[LATER, j]
         taken = later > 0.0 and _OUTLYING * later * columns[COUNT, j] < columns[SQUARES, j]
@@ -110,7 +111,7 @@ def _update_moments(columns, context, seen):  # type: ignore[no-untyped-def]
             if count >= _TRUSTED_ROWS and columns[SQUARES, j] > 0.0:
                 reach = BOUND * np.sqrt(columns[SQUARES, j] / count)
                 value = clipped(value, mean - reach, mean + reach)
-            _add(columns, COUNT, j, value)
+            _add(columns, _ALL_ROWS, j, value)
             if count < _FIRST_ROWS and columns[OTHER, j]:
                 anew |= _take_over(columns, j, value)
     return anew
@@ -120,11 +121,10 @@ def _update_moments(columns, context, seen):  # type: ignore[no-untyped-def]
 def _compare_scales(columns, ratio, offset):  # type: ignore[no-untyped-def]
     """Whether the scale of the rows seen differs from the one in use; ratio · z + offset leads there."""
     differs = False
-    ratio[0], offset[0] = 1.0, 0.0
+    for i in range(ratio.shape[0]):
+        ratio[i], offset[i] = 1.0, 0.0
     for j in range(columns.shape[1]):
         place, factor = np.int64(columns[COORDINATE, j]), 1.0
-        if columns[CATEGORIES, j] == 0.0:
-            ratio[place], offset[place] = 1.0, 0.0
         # Columns of 0 and 1 stay as they are, like the columns of a category.
         if columns[OTHER, j]:
             deviation = np.sqrt(columns[SQUARES, j] / columns[COUNT, j])
@@ -138,16 +138,19 @@ def _compare_scales(columns, ratio, offset):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _carry_over(matrix, vector, size, ratio, offset):  # type: ignore[no-untyped-def]
-    """Turn Σ zz' and Σ zr into those of the rows ratio · z + offset; the first entry of z is 1."""
+def _carry_over(sums, size, numbers, ratio, offset):  # type: ignore[no-untyped-def]
+    """Turn Σ zz' and Σ zr into those of the rows ratio · z + offset; the first entry of z is 1.
+
+    Behind the numbers the ratio is 1 and the offset 0.
+    """
+    matrix, vector = sums
     # Pairs first: they need the old Σ z, which is column 0.
     for i in range(1, size):
-        row, numbers = matrix[row_start(i) :], i + 1 if i < ratio.shape[0] else ratio.shape[0]
-        mine, own = (ratio[i], offset[i]) if i < ratio.shape[0] else (1.0, 0.0)
-        for j in range(1, numbers):
+        row = matrix[row_start(i) :]
+        for j in range(1, i + 1 if i < numbers else numbers):
             other = ratio[j] * matrix[row_start(j)] + offset[j] * matrix[0]
-            row[j] = mine * (ratio[j] * row[j] + offset[j] * row[0]) + own * other
-    for i in range(1, size if size < ratio.shape[0] else ratio.shape[0]):
+            row[j] = ratio[i] * (ratio[j] * row[j] + offset[j] * row[0]) + offset[i] * other
+    for i in range(1, size if size < numbers else numbers):
         matrix[row_start(i)] = ratio[i] * matrix[row_start(i)] + offset[i] * matrix[0]
         vector[i] = ratio[i] * vector[i] + offset[i] * vector[0]
 
@@ -157,15 +160,15 @@ def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
     """Take up the scale of the rows seen if it differs; the sums are carried over, which loses nothing."""
     columns, blocks, ratio, offset = model.columns, model.blocks, row.v, row.image
     if _compare_scales(columns, ratio, offset):
-        numbers = 1
+        numbers = _INTERCEPT
         for j in range(columns.shape[1]):
             numbers += columns[CATEGORIES, j] == 0.0
             if columns[OTHER, j]:
                 columns[SHIFT, j] = columns[MEAN, j]
                 columns[FACTOR, j] *= ratio[np.int64(columns[COORDINATE, j])]
         for block in range(1, blocks.shape[0]):
-            matrix, vector = block_of(blocks, model.store[SUMS], block)
-            _carry_over(matrix, vector, blocks[block, SIZE], ratio[:numbers], offset[:numbers])
+            sums = block_of(blocks, model.store[SUMS], block)
+            _carry_over(sums, blocks[block, SIZE], numbers, ratio, offset)
             stale[block] = 1
     for j in range(columns.shape[1]):
         if columns[ANEW, j]:
@@ -184,22 +187,10 @@ def _forget(model, block, place):  # type: ignore[no-untyped-def]
     vector[place] = 0.0
 
 
-@helper
-def _refresh(model, block, v):  # type: ignore[no-untyped-def]
-    """A⁻¹ and θ from the sums; `v` is scratch."""
-    size = model.blocks[block, SIZE]
-    gram, moment = block_of(model.blocks, model.store[SUMS], block)
-    inverse, theta = block_of(model.blocks, model.store[SOLUTION], block)
-    for i in range(row_start(size)):
-        inverse[i] = gram[i]
-    invert(inverse, size, model.numbers[RIDGE], v)
-    product(inverse, size, moment, theta)
-
-
 @summing
-def _update(inverse, theta, size, row, filled, reward):  # type: ignore[no-untyped-def]
+def _update(solution, size, row, filled, reward):  # type: ignore[no-untyped-def]
     """Let a row change A⁻¹ and θ (Sherman and Morrison); False where A⁻¹ has lost its precision."""
-    image, leverage, error = row.image, 0.0, reward
+    (inverse, theta), image, leverage, error = solution, row.image, 0.0, reward
     if 4 * filled > size:
         for i in range(size):
             row.v[i] = 0.0
@@ -252,40 +243,47 @@ def learn(parts, contexts, arms, rewards, version, scratch):  # type: ignore[no-
         block, reward = block_number(blocks, arms[i]), rewards[i] - numbers[ORIGIN]
         filled, _, size = encode(columns, places[block], blocks[block, SIZE], contexts[i], row)
         blocks[block, SIZE] = size
-        gram, moment = block_of(blocks, store[SUMS], block)
+        sums, solution = block_of(blocks, store[SUMS], block), block_of(blocks, store[SOLUTION], block)
         # Where there are more rows than coordinates, one inversion costs less than so many updates. And updates lose
         # precision little by little: when the rows have doubled, an inversion costs no more than they did.
-        rows = np.int64(gram[0]) + 1
+        rows = np.int64(sums[0][0]) + 1
         if added[block] > size or (rows >= size and rows >= 64 and rows & (rows - 1) == 0):
             stale[block] = 1
         elif stale[block]:
-            _refresh(model, block, row.v)
+            invert(sums, size, numbers[RIDGE], solution, row.v)
             stale[block] = 0
         if not stale[block]:
-            inverse, theta = block_of(blocks, store[SOLUTION], block)
-            stale[block] = 0 if _update(inverse, theta, size, row, filled, reward) else 1
-        add_up(gram, moment, row, filled, reward)
+            stale[block] = 0 if _update(solution, size, row, filled, reward) else 1
+        add_up(sums, row, filled, reward)
         numbers[REWARDS] += 1.0
         step = reward - numbers[REWARD_MEAN]
         numbers[REWARD_MEAN] += step / numbers[REWARDS]
         numbers[REWARD_SQUARES] += step * (reward - numbers[REWARD_MEAN])
     for block in range(blocks.shape[0]):
         if stale[block]:
-            _refresh(model, block, row.v)
+            sums, solution = block_of(blocks, store[SUMS], block), block_of(blocks, store[SOLUTION], block)
+            invert(sums, blocks[block, SIZE], numbers[RIDGE], solution, row.v)
     numbers[VERSION] = version + 1
 
 
 @kernel
-def predict(parts, contexts, arms, found, scratch):  # type: ignore[no-untyped-def]
-    """Write z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each context into (3, n) found."""
-    predict_rows(parts, contexts, arms, found, scratch)
+def predict(parts, contexts, arms, layout, made, scratch):  # type: ignore[no-untyped-def]
+    """Write z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each context into (3, n) found.
 
+    And features of trees: contexts one-hot, then z·θ, at the end.
 
-@helper
-def predict_rows(parts, contexts, arms, found, scratch):  # type: ignore[no-untyped-def]
-    """What `predict` does, for as many rows as there are arms."""
+    layout: for each column its context, a code, and whether it tells that the context is this code; may be empty.
+    arms: (n,), or none: then contexts become features, and nothing is predicted. made: found and features.
+    """
     columns, blocks, places, store, numbers = Arrays(*parts)
-    row = row_of(scratch[0], scratch[1])
+    (sources, codes, coded), (found, features) = layout, made
+    row, last = row_of(scratch[0], scratch[1]), features.shape[1] - 1
+    for i in range(contexts.shape[0]):
+        for j in range(sources.shape[0]):
+            value = contexts[i, sources[j]]
+            if coded[j]:
+                value = np.float32(value == codes[j])
+            features[i, last - sources.shape[0] + j] = value
     # Standardised rewards are less their mean m. What that does to z·θ needs no sums of its own:
     # A⁻¹ Σ z = e - λ A⁻¹e, with e the unit vector of the intercept, whose entry in every z is 1.
     weight = numbers[RIDGE] * numbers[REWARD_MEAN] if numbers[STANDARDISE] else 0.0
@@ -306,6 +304,7 @@ def predict_rows(parts, contexts, arms, found, scratch):  # type: ignore[no-unty
         else:
             leverage = sparse_form(inverse, row.places[:filled], row.z[:filled])
         found[0, i] = mean
+        features[i, last] = mean
         found[1, i] = (leverage if leverage > 0.0 else 0.0) + unknown / numbers[RIDGE]
         found[2, i] = store[SUMS, blocks[block, START]]
 
@@ -370,8 +369,7 @@ def cross_fit(parts, contexts, arms, given, made, scratch):  # type: ignore[no-u
             if fold < 0 or folds[i] == fold:
                 block = block_number(blocks, arms[i])
                 filled, _, _ = encode(columns, places[block], _NO_MORE, contexts[i], row)
-                matrix, vector = block_of(blocks, both[half], block)
-                add_up(matrix, vector, row, filled, targets[i])
+                add_up(block_of(blocks, both[half], block), row, filled, targets[i])
         if fold >= 0:
             for k in range(store.shape[1]):
                 both[1, k] = both[0, k] - both[1, k]

@@ -293,9 +293,10 @@ def learn_rows(forest, leaves, rows_, expected, fixed, made):  # type: ignore[no
             predicted[start + i] = trees.base
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
+            left = trees.n_trees - block * CHAINS
             for i in range(size):
                 target = given.targets[start + i]
-                for j in range(min(CHAINS, trees.n_trees - block * CHAINS)):
+                for j in range(left if left < CHAINS else CHAINS):
                     leaf, tree = found[i, j], block * CHAINS + j
                     boosted = trees.rate > 0.0
                     suggested = trees.rate * (target - prefix[i]) if boosted else target / trees.n_trees
