@@ -266,3 +266,15 @@ def test_refuses_by_name(kind, arguments):
 def test_refuses_to_mask_what_is_no_column_or_no_share(masked):
     with pytest.raises(ParameterError, match="masked"):
         HistogramForest().fit(np.zeros((5, 3), np.float32), np.zeros(5), seed=0, masked=masked)
+
+
+def test_a_forest_without_bags_is_the_same_otherwise_and_leaves_the_other_as_it_is():
+    features = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    forest = HistogramForest(n_trees=3).fit(features, features[:, 0].astype(np.float64), seed=0)
+    without = forest.without_bags()
+    assert without.in_bag is None
+    assert forest.in_bag is not None
+    assert without.predict(features).tolist() == forest.predict(features).tolist()
+    assert all(
+        getattr(without, name) is getattr(forest, name) for name in ("nodes", "sizes", "values", "arrays")
+    )

@@ -327,7 +327,9 @@ class SharedRidge(Ridge):
         self._codes, self._counts = ArmIndex(labels.copy()), counts.copy()
 
 
-def predict(parts: Parts, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features) -> Floats:
+def predict(
+    parts: Parts, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features
+) -> Floats:
     """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel."""
     found = np.empty((3, len(arms)))
     ridge_kernels.predict(parts, contexts, arms, layout, (found, features), scratch(parts))

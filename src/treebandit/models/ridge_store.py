@@ -142,13 +142,12 @@ def with_arms(arrays: Arrays, labels: Indices) -> Arrays:
     """The same with a block for every arm; some more when there are too few."""
     count = len(labels) + 1
     more = count + count // 4 - len(arrays.blocks) if count > len(arrays.blocks) else 0
-    blocks = np.pad(arrays.blocks, ((0, more), (0, 0)))
+    blocks = np.concatenate([arrays.blocks, np.zeros((more, 5), np.int64)])
     order = np.argsort(labels, kind="stable")
     blocks[:, LABEL] = NO_ARM
     blocks[: len(labels), LABEL], blocks[: len(labels), OWNER] = labels[order], order + 1
-    return arrays._replace(
-        blocks=blocks, places=np.pad(arrays.places, ((0, more), (0, 0)), constant_values=-1)
-    )
+    places = np.concatenate([arrays.places, np.full((more, arrays.places.shape[1]), -1, np.int32)])
+    return arrays._replace(blocks=blocks, places=places)
 
 
 def needed_capacities(arrays: Arrays, contexts: Features, arm_rows: Indices) -> dict[int, int]:

@@ -50,7 +50,7 @@ class TreeModel(HistoryModel):
 
     def __init__(self, settings: TreeSettings) -> None:
         super().__init__(settings.rebuild, standardise=settings.standardise)
-        self.settings = settings
+        self.settings, self._stepped = settings, isinstance(settings.trees, SteppedTreeLearner)
         self.leaves: LeafStatistics | None = None
         self.encoder: Encoder | None = None
         self.memory = Memory(settings.memory, per_arm=self._per_arm)
@@ -140,8 +140,7 @@ class TreeModel(HistoryModel):
         """How much of a rebuild is to be done with so many rows, in round t; below 1 only where it has steps."""
         if self.settings.background:
             return 0.0
-        stepped = isinstance(self.settings.trees, SteppedTreeLearner)
-        return job.share(self._schedule, rows, t) if stepped else 1.0
+        return job.share(self._schedule, rows, t) if self._stepped else 1.0
 
     def drop_failed(self) -> None:
         """Raise what ended a rebuild on a thread; it is given up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -200,6 +201,12 @@ class Forest:
         values = np.append(np.where(leaf, given.value[order], 0.0), 0.0)
         kept = np.bincount(tree_of, minlength=len(given.sizes)).astype(np.int64)
         return cls(nodes, kept, values, int(n_features), float(base), float(learning_rate), in_bag)
+
+    def without_bags(self) -> Forest:
+        """The same forest, which no longer tells what its trees were grown on; its nodes are not checked again."""
+        forest = copy(self)
+        object.__setattr__(forest, "in_bag", None)
+        return forest
 
     def checked(self, features: Features) -> Features:
         """Rows as kernels take them; other widths would be read out of bounds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -119,7 +119,7 @@ class LeafStatistics:
         prior = _set_variances(forest, table, targets, prior_rows)
         if output == "average":
             table[:, OUTPUT] = np.where(table[:, COUNT] > 0, table[:, MEAN], forest.values)
-        return cls(replace(forest, in_bag=None), table, prior, prior_rows)
+        return cls(forest.without_bags(), table, prior, prior_rows)
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
         """The statistics and their forest as arrays and numbers, for saving; without history, not to be updated.
