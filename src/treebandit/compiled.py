@@ -140,8 +140,9 @@ class _Folders:
 class _PausedCollection(event.Listener):  # type: ignore[misc]
     """Pauses Python's garbage collector while a kernel of `njit` is compiled.
 
-    A compiler makes many objects and few cycles: looking for these again and again takes a tenth of its time. numba
-    compiles under one lock, so there is one such kernel at a time, and tells of the end where it fails, too.
+    A compiler makes many objects, among which garbage is looked for again and again: a tenth of its time. Looking once,
+    at the end of each kernel, takes half as long. numba compiles under one lock, so there is one such kernel at a time,
+    and tells of the end where it fails, too.
     """
 
     def __init__(self) -> None:
