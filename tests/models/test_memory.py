@@ -74,6 +74,17 @@ def test_only_the_arm_that_has_changed_is_forgotten():
     assert kept[mine][-8:].all()
 
 
+def test_no_more_than_the_newest_rows_are_kept_where_all_arms_have_changed_slowly():
+    """A small change takes many rows to show: where means go on moving, the oldest of them are out of date."""
+    arms, errors = drifting([0, 1, 2, 3], n=6000, at=3000, step=0.0)
+    memory, seen = watched(arms, 2.0 * errors - 0.17 * (np.arange(6000) >= 3000))
+    assert memory.alarm
+    assert seen > 3600
+    kept = memory.kept(history(arms[:seen]))
+    assert not kept[:-512].any()
+    assert kept[-512:].all()
+
+
 @pytest.mark.parametrize("changed", [[2], [0, 1, 2, 3]])
 def test_a_model_that_stays_wrong_after_an_alarm_raises_the_next_one(changed):
     """As where the truth goes on changing: errors are compared with those of before the first change."""

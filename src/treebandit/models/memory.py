@@ -26,6 +26,9 @@ from treebandit.models.history import History
 #: So many of the newest errors are kept, to tell whether they go with features, and which arms have changed: all but
 #: those with this many of them or more whose mean is below this share of the greatest.
 _NEWEST, _FEWEST_ERRORS, _UNCHANGED = 2048, 8, 0.25
+#: Where the mean error of all rows shows a change, at most so many of the newest rows are taken to be since then: where
+#: means go on moving, older ones are of a truth that has gone.
+_MOST_SINCE = 512
 #: A model that was fitted to fewer rows of an arm does not know it: its errors there are no change. Or to fewer than an
 #: arm usually has, where that is less: then it knows arms by what they have in common.
 _FEWEST_ROWS = 8
@@ -175,8 +178,9 @@ class Memory:
 
         Arms that were hardly played or known since are taken to have changed if most of the others have become worse.
         """
-        places = np.flatnonzero(np.isfinite(self._newest[1]))[-since:]
-        labels, errors = self._newest[:, places[0] if len(places) else 0 :]
+        newest = self._newest[:, -_MOST_SINCE:]
+        places = np.flatnonzero(np.isfinite(newest[1]))[-since:]
+        labels, errors = newest[:, places[0] if len(places) else 0 :]
         rows = {label: int((labels == label).sum()) for label in self._windows}
         mine = {label: errors[(labels == label) & np.isfinite(errors)] for label in self._windows}
         means = {label: abs(each.mean()) for label, each in mine.items() if len(each) >= _FEWEST_ERRORS}
