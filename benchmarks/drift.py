@@ -2,7 +2,7 @@
 
 treebandit run drift --into results/drift && python benchmarks/drift.py results/drift
 treebandit run drift-stationary --into results/stationary && python benchmarks/drift.py results/stationary
-python benchmarks/drift.py clicks       false alarms of the detector on clicks whose rate never changes
+python benchmarks/drift.py clicks       false alarms of the detectors on clicks whose rate never changes
 """
 
 import sys
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from treebandit.drift import Adwin
+from treebandit.drift import LARGEST_ERROR, Adwin
 from treebandit.experiments import read_record
+from treebandit.models.error_slopes import MOST_ROWS, rows_since_change
 
 
 def main(folder):
@@ -67,8 +68,26 @@ def false_alarms(rate, detector, delta, streams=60, views=20_000):
     return alarms
 
 
+def false_slopes(rate, streams=60, views=20_000, columns=6):
+    """In how many such streams errors seem to go with features; rates differ with half of the columns."""
+    alarms = 0
+    for seed in range(streams):
+        random = np.random.default_rng(seed)
+        contexts = random.standard_normal((views, columns)).astype(np.float32)
+        rates = rate * np.exp(0.5 * contexts[:, : columns // 2].sum(axis=1) - 0.125 * (columns // 2))
+        errors = (random.random(views) < rates) - rates
+        errors = np.clip(errors / errors.std(), -LARGEST_ERROR, LARGEST_ERROR)
+        alarms += any(
+            rows_since_change(contexts[start:end], errors[start:end], 1.0, 1e-3)
+            for end in range(64, views + 1, 8)
+            for start in [max(end - MOST_ROWS, 0)]
+        )
+    return alarms
+
+
 def clicks():
     for rate in (0.005, 0.01, 0.03):
+        print(f"{rate:.1%} slopes of errors: {false_slopes(rate)} of 60 streams")
         for name, detector, delta in DETECTORS:
             print(f"{rate:.1%} {name:15s} {delta:g}: {false_alarms(rate, detector, delta)} of 60 streams")
 

@@ -74,6 +74,17 @@ def test_only_the_arm_that_has_changed_is_forgotten():
     assert kept[mine][-8:].all()
 
 
+def test_no_more_than_the_newest_rows_are_kept_where_all_arms_have_changed_slowly():
+    """A small change takes many rows to show: where means go on moving, the oldest of them are out of date."""
+    arms, errors = drifting([0, 1, 2, 3], n=6000, at=3000, step=0.0)
+    memory, seen = watched(arms, 2.0 * errors - 0.17 * (np.arange(6000) >= 3000))
+    assert memory.alarm
+    assert seen > 3600
+    kept = memory.kept(history(arms[:seen]))
+    assert not kept[:-512].any()
+    assert kept[-512:].all()
+
+
 @pytest.mark.parametrize("changed", [[2], [0, 1, 2, 3]])
 def test_a_model_that_stays_wrong_after_an_alarm_raises_the_next_one(changed):
     """As where the truth goes on changing: errors are compared with those of before the first change."""
@@ -220,7 +231,7 @@ def test_a_memory_that_has_forgotten_goes_on_where_it_was_saved():
         {"before": None},
         {"arms": np.array([0, 0, 1, 2])},
         {"arms": np.array([0, 1, 2])},
-        {"newest": np.zeros((2, 513))},
+        {"newest": np.zeros((2, 2049))},
         {"newest": np.full((2, 3), 17.0)},
         {"newest": np.full((2, 3), np.nan)},
         {"known": np.array([0, 17])},
@@ -238,6 +249,71 @@ def test_forged_memories_are_refused(forged):
         Memory.restored({**memory.state(), **forged}, "auto", history(arms[:200]))
     with pytest.raises(SavedFileError, match="more rows"):
         Memory.restored(memory.state(), "auto", history(arms[:100]))
+
+
+def turning(n=1600, at=1000, unit=1.0, width=3):
+    """Rows of two arms; from `at` on, what predictions miss of arm 1 goes with the first feature, its mean still 0."""
+    random = RANDOM(5)
+    contexts, arms = random.normal(size=(n, width)).astype(np.float32), random.integers(0, 2, n)
+    missed = 1.2 * contexts[:, 0] * ((arms == 1) & (np.arange(n) >= at))
+    return contexts * np.float32(unit), arms, 0.7 * random.normal(size=n) + missed
+
+
+def slopes_watched(contexts, arms, errors, memory, start=0, step=1):
+    """The memory at its first alarm, and how many rows had come by then."""
+    for end in range(start + step, len(arms) + 1, step):
+        memory = memory.after(arms[end - step : end], errors[end - step : end], contexts[:end])
+        if memory.alarm:
+            break
+    return memory, end
+
+
+@pytest.mark.parametrize("step", [1, 7, 100, 1600])
+def test_an_arm_whose_errors_go_with_features_is_forgotten(step):
+    contexts, arms, errors = turning()
+    assert not watched(arms, errors, knowing(range(2)))[0].alarm
+    memory, seen = slopes_watched(contexts, arms, errors, knowing(range(2)), step=step)
+    assert memory.alarm
+    assert 1000 < seen < max(1150, 1000 + step + 1)
+    kept, mine = memory.kept(history(arms[:seen])), arms[:seen] == 1
+    assert kept[~mine].all()
+    assert not kept[mine & (np.arange(seen) < 960)].any()
+    assert kept[mine][-16:].all()
+
+
+def test_slopes_of_errors_do_not_depend_on_the_unit_of_features():
+    one, other = (slopes_watched(*turning(unit=unit), knowing(range(2)))[1] for unit in (1.0, 2.0**20))
+    assert one == other < 1150
+
+
+def test_without_change_errors_go_with_no_features():
+    assert not slopes_watched(*turning(n=6000, at=6000), knowing(range(2)))[0].alarm
+
+
+def test_slopes_of_wide_rows_are_not_watched():
+    assert slopes_watched(*turning(width=32), knowing(range(2)))[0].alarm
+    assert not slopes_watched(*turning(width=33), knowing(range(2)))[0].alarm
+
+
+def test_errors_stay_those_of_their_rows_once_an_arm_is_forgotten():
+    contexts, arms, errors = turning()
+    memory, seen = slopes_watched(contexts, arms, errors, knowing(range(2)))
+    of = history(arms[:seen])
+    kept, newest = of.only(memory.kept(of)), memory.answered().state()["newest"]
+    np.testing.assert_array_equal(newest[0], kept.arms[-newest.shape[1] :])
+    finite = np.isfinite(newest[1])
+    place = kept.rewards[-newest.shape[1] :].astype(int)
+    np.testing.assert_array_equal(newest[1, finite], errors[place][finite])
+    assert not finite[-32:].any()
+    again = Memory.restored(memory.answered().state(), "auto", kept)
+    assert repr(again.state()) == repr(memory.answered().state())
+
+
+def test_saved_errors_of_rows_that_were_dropped_are_left_out():
+    arms, errors = drifting([])
+    memory, _ = watched(arms[:200], errors[:200])
+    other = {**memory.state(), "newest": memory.state()["newest"][:, ::-1].copy()}
+    assert Memory.restored(other, "auto", history(arms[:200])).state()["newest"].shape == (2, 0)
 
 
 def test_a_forgetting_ridge_is_a_ridge_fitted_to_the_rows_kept():

@@ -47,7 +47,7 @@ class Forgetting:
         history, memory, scale = self.history.appended(rows, rewards), self.memory, self._scale
         if memory.watches(self.history):
             errors = (rewards - self.model.estimate(rows).mean) / scale.deviation
-            memory = memory.after(rows.arms, errors)
+            memory = memory.after(rows.arms, errors, history.contexts)
         elif memory.rule == "auto" and not self.fitted and len(rewards) >= BULK:
             memory = self._first_errors(rows, rewards, t, started=started)
         kept = memory.kept(history)
@@ -76,7 +76,8 @@ class Forgetting:
         model.prepared(rows[first], rewards[first], t=t, random=random, started=started)()
         memory = self.memory.fitted(History().appended(rows[first], rewards[first]))
         errors = rewards[newest] - model.estimate(rows[newest]).mean
-        return memory.after(rows[newest].arms, errors / RewardScale.of(rewards[first]).deviation)
+        errors /= RewardScale.of(rewards[first]).deviation
+        return memory.after(rows[newest].arms, errors, rows.contexts)
 
     def estimate(self, rows: Candidates) -> Estimate:
         """The model's estimate."""

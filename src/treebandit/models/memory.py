@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treebandit import schema
-from treebandit.core import Floats, Indices
+from treebandit.core import Features, Floats, Indices
 from treebandit.drift import (
     FIRST_ROWS,
     LARGEST_ERROR,
@@ -20,11 +20,15 @@ from treebandit.drift import (
     unpacked,
 )
 from treebandit.errors import SavedFileError
+from treebandit.models.error_slopes import MOST_COLUMNS, MOST_ROWS, rows_since_change
 from treebandit.models.history import History
 
-#: So many of the newest errors are kept to tell which arms have changed: all but those with this many of them or more
-#: whose mean is below this share of the greatest.
-_NEWEST, _FEWEST_ERRORS, _UNCHANGED = 512, 8, 0.25
+#: So many of the newest errors are kept, to tell whether they go with features, and which arms have changed: all but
+#: those with this many of them or more whose mean is below this share of the greatest.
+_NEWEST, _FEWEST_ERRORS, _UNCHANGED = 2048, 8, 0.25
+#: Where the mean error of all rows shows a change, at most so many of the newest rows are taken to be since then: where
+#: means go on moving, older ones are of a truth that has gone.
+_MOST_SINCE = 512
 #: A model that was fitted to fewer rows of an arm does not know it: its errors there are no change. Or to fewer than an
 #: arm usually has, where that is less: then it knows arms by what they have in common.
 _FEWEST_ROWS = 8
@@ -37,7 +41,8 @@ class Memory:
 
     rule: "all" rows; as many of the newest; or "auto": the errors of predictions, each made before its row was learned,
         are watched by windows (ADWIN), one for all rows and one for each arm. When the mean error has moved away from
-        0, the rows before that are dropped: of the arm, or of all arms whose newest errors show it. The windows then
+        0, the rows before that are dropped: of the arm, or of all arms whose newest errors show it. So are those of an
+        arm whose errors have begun to go with features (`models/error_slopes.py`). The windows then
         keep the errors from before the change, when the model was right: a model that stays wrong, because the truth
         goes on changing, is compared with these and raises the next alarm. Only errors on arms that the model knows
         are watched: `fitted` tells.
@@ -58,7 +63,7 @@ class Memory:
         self._known: frozenset[int] = frozenset()
         #: How many rows are enough.
         self._fewest = _FEWEST_ROWS
-        #: Arms and errors of the newest rows, (2, n); NaN where the error was not watched.
+        #: Arms and errors of the newest rows that are kept, (2, n); NaN where the error was not watched.
         self._newest: Floats = _NO_ERRORS
         #: Arms whose older rows are dropped now, and how many of their newest rows are not.
         self._stale: dict[int, int] = {}
@@ -72,8 +77,11 @@ class Memory:
         """Whether the errors taken in last show that predictions have become worse."""
         return bool(self._stale)
 
-    def after(self, arms: Indices | None, errors: Floats) -> Memory:
-        """What it is once it has seen these rows' errors, (n,), in standard deviations of the rewards."""
+    def after(self, arms: Indices | None, errors: Floats, contexts: Features | None = None) -> Memory:
+        """What it is once it has seen these rows' errors, (n,), in standard deviations of the rewards.
+
+        contexts: of all rows kept so far, these ones at the end; None, only means of errors are watched.
+        """
         after = self.answered()
         after._windows, after._all = self._windows.copy(), self._all.copy()
         errors = np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR)
@@ -83,14 +91,35 @@ class Memory:
         after._newest = np.concatenate([self._newest, newest], axis=1)[:, -_NEWEST:]
         for label in dict.fromkeys(labels.tolist()):
             window = self._windows[label].copy() if label in self._windows else error_window()
-            if window.update(errors[known & (labels == label)].tolist()):
+            mine = errors[known & (labels == label)].tolist()
+            if window.update(mine):
                 after._stale[label] = window.width
+            elif contexts is not None and (rows := after._rows_since(label, window, len(mine), contexts)):
+                after._stale[label] = rows
             after._windows[label] = window
         if after._all.update(errors[known].tolist()):
             after._stale |= after._changed_arms(after._all.width)
         if after._stale:
             after._leave_out(self, labels, known)
         return after
+
+    def _rows_since(self, label: int, window: Adwin, new: int, contexts: Features) -> int:
+        """How many of an arm's newest rows have errors that go with features, as they did not before; 0 for none.
+
+        window: its errors. new: how many of them are new.
+        """
+        ends = range(window.seen % window.every, new, window.every)
+        if not ends or contexts.shape[1] > MOST_COLUMNS:
+            return 0
+        mine = np.flatnonzero(self._newest[0] == label)
+        watched = mine[np.isfinite(self._newest[1, mine])]
+        variance, behind = window.variance + window.mean**2, len(contexts) - self._newest.shape[1]
+        for end in reversed(ends):
+            places = watched[: max(len(watched) - end, 0)][-MOST_ROWS:]
+            errors = self._newest[1, places]
+            if count := rows_since_change(contexts[behind + places], errors, variance, window.delta):
+                return int((mine >= places[-count]).sum())
+        return 0
 
     def _leave_out(self, last: Memory, labels: Indices, known: NDArray[np.bool_]) -> None:
         """Take the errors since the change out of all windows: the model that made them is about to be replaced.
@@ -107,7 +136,12 @@ class Memory:
             self._windows[label], self._before[label] = window, window.width
         self._all = last._all.copy()
         self._all.drop_newest(int(watched[start:].sum()) - int(known.sum()))
-        self._newest = self._newest[:, :start]
+        self._newest = self._newest.copy()
+        self._newest[1, start:] = np.nan
+        # Rows that are dropped leave, too: each error stays that of its row.
+        for label, rows in self._stale.items():
+            mine = np.flatnonzero(self._newest[0] == label)
+            self._newest = np.delete(self._newest, mine[: max(len(mine) - rows, 0)], axis=1)
 
     def answered(self) -> Memory:
         """The same without alarm: the rows that gave it are dropped."""
@@ -144,8 +178,9 @@ class Memory:
 
         Arms that were hardly played or known since are taken to have changed if most of the others have become worse.
         """
-        places = np.flatnonzero(np.isfinite(self._newest[1]))[-since:]
-        labels, errors = self._newest[:, places[0] if len(places) else 0 :]
+        newest = self._newest[:, -_MOST_SINCE:]
+        places = np.flatnonzero(np.isfinite(newest[1]))[-since:]
+        labels, errors = newest[:, places[0] if len(places) else 0 :]
         rows = {label: int((labels == label).sum()) for label in self._windows}
         mine = {label: errors[(labels == label) & np.isfinite(errors)] for label in self._windows}
         means = {label: abs(each.mean()) for label, each in mine.items() if len(each) >= _FEWEST_ERRORS}
@@ -215,7 +250,10 @@ class Memory:
         memory._fewest = schema.whole(state, "fewest", least=1, most=_FEWEST_ROWS)
         if (fitted < memory._fewest).any():
             raise SavedFileError("arms are saved as known of which the agent has kept too few rows")
-        memory._newest, memory._known = newest, frozenset(known.tolist())
+        # Versions before saved, after a change, errors of rows that had been dropped.
+        newest_arms = memory._labels(history.arms, len(history))[-newest.shape[1] :]
+        own = newest.shape[1] == 0 or np.array_equal(newest[0], newest_arms)
+        memory._newest, memory._known = newest if own else _NO_ERRORS, frozenset(known.tolist())
         memory._before = dict(zip(labels.tolist(), before.tolist(), strict=True))
         memory._windows = dict(zip(labels.tolist(), windows, strict=True))
         return memory

@@ -35,11 +35,13 @@ def split_bulk(n: int) -> tuple[slice, slice]:
     return slice(max(cut - _MOST_FITTED, 0), cut), slice(cut, n)
 
 
-def predicted_first(model: TreeModel, rows: Candidates, rewards: Floats, t: int) -> Prequential:
-    """Predict rows before they are learned: by the model, or by one of a bulk's first rows where it has no trees."""
+def predicted_first(
+    model: TreeModel, history: History, rows: Candidates, rewards: Floats, t: int
+) -> Prequential:
+    """Predict rows before they are learned, the last of a history: by the model, or by one of a bulk's first rows."""
     if model.fitted:
         return Prequential(
-            model.memory_after(rows, rewards),
+            _memory_after(model, history, rows, rewards),
             model.prequential_weights(rows, rewards) if len(rewards) >= BULK else {},
         )
     if len(rewards) < BULK or not (model.has_weights or model.memory.rule == "auto"):
@@ -48,4 +50,12 @@ def predicted_first(model: TreeModel, rows: Candidates, rewards: Floats, t: int)
     draft, random = copy(model), np.random.default_rng(len(rewards))
     draft.history = History().appended(rows[first], rewards[first])
     draft.rebuilt(draft.history, Prequential(model.memory), rows, t - len(rewards) + newest.start, random)()
-    return predicted_first(draft, rows[newest], rewards[newest], t)
+    return predicted_first(draft, history, rows[newest], rewards[newest], t)
+
+
+def _memory_after(model: TreeModel, history: History, rows: Candidates, rewards: Floats) -> Memory:
+    """The memory once it knows how far off these rows are predicted, with which the history ends."""
+    if not model.memory.watches(model.history):
+        return model.memory
+    errors = (rewards - model.estimate(rows).mean) / model.scale.deviation
+    return model.memory.after(rows.arms, errors, history.contexts)

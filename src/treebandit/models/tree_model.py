@@ -76,7 +76,7 @@ class TreeModel(HistoryModel):
         history, job = self.history.appended(rows, rewards), self.rebuild
         if not self.fitted and not (started and len(history) >= 2):
             return lambda: setattr(self, "history", history)
-        prequential, dropped = predicted_first(self, rows, rewards, t), self.dropped
+        prequential, dropped = predicted_first(self, history, rows, rewards, t), self.dropped
         changed = prequential.memory.alarm or not self.scale.fits(rewards)
         if self.leaves is None or self.encoder is None or changed:
             return self.rebuilt(history, prequential, rows, t, random)
@@ -111,12 +111,6 @@ class TreeModel(HistoryModel):
                 job.start(self)
 
         return commit
-
-    def memory_after(self, rows: Candidates, rewards: Floats) -> Memory:
-        """The memory once it knows how far off these rows are predicted."""
-        if not self.memory.watches(self.history):
-            return self.memory
-        return self.memory.after(rows.arms, (rewards - self.estimate(rows).mean) / self.scale.deviation)
 
     def prequential_weights(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
         """Members that tell how well the model has predicted, once it has predicted these rows too."""
