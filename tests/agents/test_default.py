@@ -122,7 +122,7 @@ def played(problem, rounds=400, **arguments):
 @pytest.mark.parametrize("shortfall", [0.0, 0.9, 3.0])
 def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
     agent, candidates = played("linear", exploration=0.0, boost=boost, standardise=False, kernel=False)
-    features, scores, leverage = agent.model.encoder.look_up(candidates.contexts, candidates.arms)
+    features, scores, leverage, _ = agent.model.encoder.look_up(candidates.contexts, candidates.arms)
     forest = agent.model.leaves.estimate(features).mean
     w, rewards = agent.linear_weight, agent.model.history.rewards
     encoder = agent.model.encoder
@@ -146,7 +146,8 @@ def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
 
 
 @pytest.mark.parametrize("layout", ["C", "F"])
-def test_many_draws_are_blended_like_one(layout):
+@pytest.mark.parametrize("prior", [0.0, 2.5])
+def test_many_draws_are_blended_like_one(layout, prior):
     random = np.random.default_rng(0)
     samples, scores = random.normal(size=(40, 3)), random.normal(size=3)
     leverage, rewards = random.random(3), (1.0, 0.4, 1.2)
@@ -156,13 +157,16 @@ def test_many_draws_are_blended_like_one(layout):
     assert 0 < (missed > 1.0).sum() < 40
     like, room = 2.0 / leverage + 2.0, rewards[2] - expected.max(axis=1)
     assert 0 < (like < 8.0).sum() < 3
+    counts = np.array([1.0, 3.0, 20.0])
+    if prior:
+        like = np.clip(like - prior, 2.0, 2.0 + counts)
     assert (room < 0.0).any()
     assert (room > rewards[1]).any()
     rare = 0.6 * np.clip(room, 0.0, rewards[1])[:, None]
     expected += 0.7 * more[:, None] * np.sqrt(leverage / (1.0 + leverage))
     expected += rare * np.sqrt(np.log(np.maximum(8.0 / like, 1.0)) / like)
     explored = np.array(samples, order=layout)
-    blend_kernels.explore(explored, scores, leverage, 0.3, (0.7, 0.6, 8.0, 2.0), rewards)
+    blend_kernels.explore(explored, scores, (leverage, counts), 0.3, (0.7, 0.6, 8.0, 2.0, prior), rewards)
     np.testing.assert_allclose(explored, expected)
 
 
@@ -186,19 +190,20 @@ def test_no_score_is_below_the_least_reward(columns, most, weight):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_arm_that_failed_at_first_is_tried_again(seed):
-    random = np.random.default_rng(seed)
-
     def lead(failed):
         agent = Bandit(exploration=0.0, seed=seed)
-        paid = np.r_[random.random(2000) < 0.1, np.zeros(failed)]
+        paid = np.r_[np.random.default_rng(seed).random(2000) < 0.1, np.zeros(failed)]
         contexts = np.arange(len(paid)).reshape(-1, 1) % 2
         agent.learn(contexts, paid, arms=np.repeat([0, 1], [2000, failed]))
         scores = agent.score(Candidates(np.zeros((2, 1), np.float32), np.arange(2), Columns.numeric(1)))
         return scores[1] - scores[0]
 
-    assert lead(3) > 0.0 > lead(100)
-    with mock.patch.object(LinearEncoder, "few_rows", (0.0, 2.0)):
-        assert lead(3) < 0.0
+    tried, tried_often = lead(3), lead(100)
+    assert tried > 0.0 > tried_often
+    with mock.patch.object(LinearEncoder, "few_rows", (0.0, 2.0, 0.0)):
+        assert lead(3) < tried - 0.05
+    with mock.patch.object(LinearEncoder, "bonus_of", lambda self, deviation: 0.0):
+        assert lead(3) > 0.0
 
 
 def test_the_weight_is_what_would_have_been_best():
@@ -208,7 +213,7 @@ def test_the_weight_is_what_would_have_been_best():
     random = np.random.default_rng(0)
     for _ in range(5):
         row = candidates[np.array([random.integers(4)])]
-        features, scores, _ = agent.model.encoder.look_up(row.contexts, row.arms)
+        features, scores, *_ = agent.model.encoder.look_up(row.contexts, row.arms)
         forest.append(agent.model.leaves.estimate(features).mean[0])
         linear.append(float(scores[0]))
         rewards.append(random.normal())

@@ -16,13 +16,15 @@ def made_rows(n=60, arms=3, seed=0):
     return rows, random.random(n)
 
 
-def by_hand(rows, rewards, at, row):
+def by_hand(encoder, rows, rewards, at, row):
     """The ridge regression of rows `at` on (1, scaled numbers, one-hot categories), asked about one row."""
     numbers = rows.contexts[:, :2].astype(float)
     scaled = np.nan_to_num((numbers - np.nanmean(numbers, 0)) / np.nanstd(numbers, 0))
     z = np.hstack([np.ones((len(rows), 1)), scaled, rows.contexts[:, 2:] == np.arange(3)])
     base = rewards.mean()
-    theta = np.linalg.solve(z[at].T @ z[at] + np.eye(z.shape[1]), z[at].T @ (rewards[at] - base))
+    theta = np.linalg.solve(
+        z[at].T @ z[at] + encoder.ridge.ridge * np.eye(z.shape[1]), z[at].T @ (rewards[at] - base)
+    )
     return base + z[row] @ theta
 
 
@@ -34,12 +36,15 @@ def fitted(rows, rewards, **arguments):
 
 def test_a_learned_row_gets_the_score_of_the_other_folds():
     rows, rewards = made_rows()
-    _, features = fitted(rows, rewards)
+    encoder, features = fitted(rows, rewards)
+    assert (
+        encoder.ridge.ridge == 1.5
+    )  # rewards are all noise, and the prior weighs as much as a fortieth of the rows
     assert features.shape == (60, 1 + 2 + 3 + 1)
     fold = folds(rows.arms, 60, np.random.default_rng(7))
     for row in range(60):
         others = (fold != fold[row]) & (rows.arms == rows.arms[row])
-        assert features[row, -1] == pytest.approx(by_hand(rows, rewards, others, row), abs=1e-5)
+        assert features[row, -1] == pytest.approx(by_hand(encoder, rows, rewards, others, row), abs=1e-5)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100])
@@ -69,7 +74,7 @@ def test_a_new_row_gets_the_score_of_its_arm():
     asked = encoder(rows.contexts, rows.arms)
     np.testing.assert_array_equal(asked[:, :-1], features[:, :-1])
     for row in range(60):
-        expected = by_hand(rows, rewards, rows.arms == rows.arms[row], row)
+        expected = by_hand(encoder, rows, rewards, rows.arms == rows.arms[row], row)
         assert asked[row, -1] == pytest.approx(expected, abs=1e-5)
 
 
@@ -87,7 +92,7 @@ def test_some_or_all_share_a_model(arms):
     encoder, _ = fitted(Candidates(rows.contexts, arms, COLUMNS), rewards)
     score = encoder.look_up(rows.contexts[:1], None if arms is None else arms[:1])[1][0]
     at = np.ones(60, bool) if arms is None else np.arange(60) == 0
-    assert score == pytest.approx(by_hand(rows, rewards, at, 0), abs=1e-5)
+    assert score == pytest.approx(by_hand(encoder, rows, rewards, at, 0), abs=1e-5)
 
 
 def test_very_many_arms_share_one_model():
@@ -97,7 +102,7 @@ def test_very_many_arms_share_one_model():
     assert not encoder.scored
     assert features.shape == (100, 1 + 2 + 3)  # the trees do not see the score
     score = encoder.look_up(rows.contexts[:1], many[:1])[1][0]
-    assert score == pytest.approx(by_hand(rows, rewards, np.ones(100, bool), 0), abs=1e-5)
+    assert score == pytest.approx(by_hand(encoder, rows, rewards, np.ones(100, bool), 0), abs=1e-5)
 
 
 def test_very_many_categories_are_numbers():
@@ -138,11 +143,11 @@ def test_rows_change_the_regression_of_their_arm_at_once():
     encoder, _ = fitted(rows, rewards)
     for arm in (int(rows.arms[0]), 99):
         row = Candidates(rows.contexts[:1], np.array([arm]), COLUMNS)
-        before, _, known = encoder.look_up(row.contexts, row.arms)
+        before, _, known, _ = encoder.look_up(row.contexts, row.arms)
         update = encoder.prepared_update(row, np.array([5.0]))
         update()
         update()  # may be repeated
-        after, _, better_known = encoder.look_up(row.contexts, row.arms)
+        after, _, better_known, _ = encoder.look_up(row.contexts, row.arms)
         assert after[0, -1] > before[0, -1]
         assert better_known[0] == pytest.approx(known[0] / (1.0 + known[0]), rel=0.1)
 
@@ -153,7 +158,7 @@ def test_an_arm_without_rows_is_known_least():
     known = encoder.look_up(rows.contexts, rows.arms)[2]
     stranger = encoder.look_up(rows.contexts, np.full(60, 99))[2]
     assert (known < stranger).all()
-    np.testing.assert_allclose(stranger, (design(rows, rows) ** 2).sum(1), rtol=1e-6)
+    np.testing.assert_allclose(stranger, (design(rows, rows) ** 2).sum(1) / encoder.ridge.ridge, rtol=1e-6)
 
 
 def test_wide_tables_of_many_arms_share_one_model():

@@ -29,10 +29,11 @@ class Bandit(ModelAgent):
     predicted; with many numbers, so is a kernel ridge regression. It explores by Thompson sampling from the forest's
     leaves, and by a bonus for candidates unlike what an arm was tried on. Without the kernel, a candidate's score is
 
-        (1 - w) · draw of the forest + w · z·θ + linear_exploration · boost · s · √(log₂ K / width) · √(h / (1 + h)),
+        (1 - w) · draw of the forest + w · z·θ + linear_exploration · boost · s · √(λ log₂ K / width) · √(h / (1 + h)),
 
-    where h = z'A⁻¹z is the leverage of the row for its arm, s the standard deviation of all rewards and K the number of
-    arms; and a further bonus for arms that were hardly tried on such rows (docs/default-agent.md). No argument needs to
+    where h = z'A⁻¹z is the leverage of the row for its arm, λ the strength of the regressions' prior, which is 1 where
+    there is little noise, s the standard deviation of all rewards and K the number of arms; and
+    a further bonus for arms that were hardly tried on such rows (docs/default-agent.md). No argument needs to
     be given; `seed` makes choices repeatable.
 
     trees: the forest.

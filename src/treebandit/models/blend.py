@@ -119,7 +119,7 @@ class Blend(TreeModel):
         errors, _, first = self._snapshot("completed", snapshot)
         predicted, w = predict(), _weight(errors)
         if w > 0.0:
-            _, scores, _ = encoder.look_up(rows.contexts, rows.arms)
+            _, scores, *_ = encoder.look_up(rows.contexts, rows.arms)
             predicted += w * (scores - predicted)
         unseen = None if beside is None else (beside.arms, beside.predicted(w), beside.rewards)
         encoder.effects = ArmEffects.fit(rows.arms, predicted, targets, first=first, unseen=unseen)
@@ -141,8 +141,10 @@ class Blend(TreeModel):
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:
         return LinearEncoder.from_state(state)
 
-    def _look_up(self, rows: Candidates) -> tuple[LeafStatistics, LinearEncoder, Features, Floats, Floats]:
-        """Leaves and encoder, and features, linear score and leverage of each row."""
+    def _look_up(
+        self, rows: Candidates
+    ) -> tuple[LeafStatistics, LinearEncoder, Features, Floats, Floats, Floats]:
+        """Leaves and encoder, and features, linear score, leverage and rows of its arm for each row."""
         if self.leaves is None or not isinstance(self.encoder, LinearEncoder):
             raise self._no_trees_yet()
         return self.leaves, self.encoder, *self.encoder.look_up(rows.contexts, rows.arms)
@@ -151,7 +153,7 @@ class Blend(TreeModel):
         """Let rows change leaves, regressions and effects; weighed: and all weights, by what each predicted."""
         encoder, targets = fit.encoder, fit.scale.standardised(rewards)
         assert isinstance(encoder, LinearEncoder)
-        features, scores, _ = encoder.look_up(rows.contexts, rows.arms)
+        features, scores, *_ = encoder.look_up(rows.contexts, rows.arms)
         update = fit.leaves.prepared_update(features, targets)
         learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
         kernel = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
@@ -180,7 +182,7 @@ class Blend(TreeModel):
 
     def prequential_weights(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
         """Both sums of `_weight`, once the present fit has predicted these rows."""
-        leaves, encoder, features, scores, _ = self._look_up(rows)
+        leaves, encoder, features, scores, *_ = self._look_up(rows)
         targets, predicted = self.scale.standardised(rewards), leaves.estimate(features).mean
         errors, kernel_errors = self.errors, self.kernel_errors
         if self._weighted and encoder.ridge is not None:
@@ -192,7 +194,7 @@ class Blend(TreeModel):
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean of forest and linear model by their weights plus the arm's effect, and the variance that follows."""
-        leaves, encoder, features, scores, leverage = self._look_up(rows)
+        leaves, encoder, features, scores, leverage, _ = self._look_up(rows)
         trees = leaves.estimate(features)
         mean, variance = trees.mean, trees.variance
         if encoder.ridge is not None:
@@ -211,7 +213,7 @@ class Blend(TreeModel):
     def attribution(self, rows: Candidates) -> Attribution:
         """What columns and arm add to the mean of each row, by the forest and by the linear model."""
         trees = super().attribution(rows)
-        _, encoder, _, scores, _ = self._look_up(rows)
+        _, encoder, _, scores, *_ = self._look_up(rows)
         scale, found = self.scale, trees
         if encoder.ridge is not None:
             w, linear = self.linear_weight, encoder.attribution(rows.contexts, rows.arms)
@@ -256,7 +258,7 @@ class Blend(TreeModel):
         boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
-        leaves, encoder, features, scores, leverage = self._look_up(rows)
+        leaves, encoder, features, scores, *known = self._look_up(rows)
         samples = leaves.sample(features, draws=draws, exploration=scale, key=draw_key(random))
         scores = np.maximum(scores, self.scale.least)
         w, effects = self.linear_weight, encoder.effects
@@ -278,7 +280,7 @@ class Blend(TreeModel):
             mean, deviation = encoder.ridge.reward_moments
             bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
             rewards = mean if boost else -math.inf, deviation, self.scale.greatest
-            blend_kernels.explore(samples, scores, leverage, w, bonuses, rewards)
+            blend_kernels.explore(samples, scores, tuple(known), w, bonuses, rewards)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

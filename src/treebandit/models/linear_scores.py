@@ -17,6 +17,7 @@ from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
 from treebandit.models.kernel_scores import KernelScores
 from treebandit.models.model import Commit, arms_of
 from treebandit.models.ridge import Ridge, plain_arrays, predict
+from treebandit.models.ridge_prior import learned_ridge, saved_ridge
 from treebandit.models.target_statistics import TargetStatistics
 
 #: Columns with more categories than this are not one-hot: their codes are numbers, with statistics of rewards beside.
@@ -32,6 +33,9 @@ _MOST_COLUMNS = 64
 _FEWEST_NUMBERS = 8
 #: An arm has few rows with less than this share of what it would have if all had as many.
 _FEW = 0.25
+#: The prior of a regression weighs at most as much as this share of the rows of all arms. Few rows full of noise seem
+#: to say that there are no slopes at all; with a prior that believed them, nothing would be explored any more.
+_PRIOR_SHARE = 1 / 40
 #: A row's score for the trees comes from the rows of the other folds.
 _FOLDS = 5
 
@@ -42,7 +46,8 @@ class LinearEncoder(Encoder):
     Where one regression serves all arms, its score is not among the features: trees see all that it is made from, and
     rows that come again stay the same (`trees/leaf_cache.py`).
 
-    ridge: the regressions; None for an encoder without the score. effects: of arms too many for regressions each.
+    ridge: the regressions, where each arm has one with a prior learned from all; None for an encoder without the score.
+    effects: of arms too many for regressions each.
     kernel: the kernel regression on many numbers; None where there are few.
     kept: the columns that trees and regressions see; None, all. Of a column with more than 64 categories they see the
         code, and behind all others what rows of the category paid with the arm.
@@ -109,6 +114,9 @@ class LinearEncoder(Encoder):
         encoder.ridge.learn(shown, rewards)
         if rows.arms is None or not encoder.scored:
             return encoder, encoder._features(visible, rows.arms)
+        if (learned := learned_ridge(encoder.ridge.parts, _PRIOR_SHARE * len(rows))) > encoder.ridge.ridge:
+            encoder.ridge = Ridge(learned)
+            encoder.ridge.learn(shown, rewards)
         scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
         visible, codes = plain_arrays(visible, rows.arms)
         features = encoder._for_scores(len(visible), codes)
@@ -138,15 +146,24 @@ class LinearEncoder(Encoder):
         """The bonus of a row that its arm knows nothing of, for rewards of this standard deviation.
 
         It is divided by √width, so that over an arm's rows it is about the standard error of the arm's mean; times
-        √log₂ K, as the best of K arms is harder to find.
+        √log₂ K, as the best of K arms is harder to find. A learned λ makes leverage smaller; so the bonus is multiplied
+        by √λ, until with λ ≥ width / log₂ K it is the deviation under the posterior, as in LinUCB.
         """
-        return deviation * math.sqrt(math.log2(max(self._arms, 2)) / self._linear_width)
+        ridge = 1.0 if self.ridge is None else self.ridge.ridge
+        share = math.log2(max(self._arms, 2)) / self._linear_width
+        return deviation * math.sqrt(max(share, min(ridge * share, 1.0)))
 
     @property
-    def few_rows(self) -> tuple[float, float]:
-        """How many rows of an arm are few, which is none where one regression serves all arms; and a row's width."""
+    def few_rows(self) -> tuple[float, float, float]:
+        """How many rows of an arm are few, which is none where one regression serves all arms; and a row's width.
+
+        Last, how many rows a prior with λ > 1 seems to be, in terms of leverage: width · (λ - 1) / |z|², with 1 for the
+        intercept and each column as the mean of |z|².
+        """
         assert self.ridge is not None
-        return _FEW * len(self.ridge) / self._arms if self._arms else 0.0, float(self._linear_width)
+        width, squares = float(self._linear_width), 1.0 + len(self._linear_columns)
+        few = _FEW * len(self.ridge) / self._arms if self._arms else 0.0
+        return few, width, width * (self.ridge.ridge - 1.0) / squares
 
     @property
     def sources(self) -> Indices:
@@ -172,18 +189,16 @@ class LinearEncoder(Encoder):
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""
         return self.look_up(contexts, arms)[0]
 
-    def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats, Floats]:
-        """The features, each row's linear score, (n,), and its leverage z'A⁻¹z, (n,)."""
+    def look_up(self, contexts: Features, arms: Indices | None) -> tuple[Features, Floats, Floats, Floats]:
+        """The features, each row's linear score, its leverage z'A⁻¹z, and how many rows its arm has, (n,) each."""
         visible = self._visible(contexts, arms)
         if self.ridge is None:
-            return self._features(visible, arms), *np.zeros((2, len(contexts)))
+            return self._features(visible, arms), *np.zeros((3, len(contexts)))
         if not self.scored:
-            mean, leverage, _ = self.ridge.predict(self._shown(visible, arms))
-            return self._features(visible, arms), mean, leverage
+            return self._features(visible, arms), *self.ridge.predict(self._shown(visible, arms))
         visible, codes = plain_arrays(visible, arms)
         features = self._for_scores(len(visible), codes)
-        found = self._look_up(visible, codes, features)
-        return features, found[0], found[1]
+        return features, *self._look_up(visible, codes, features)
 
     def _look_up(self, visible: Features, arms: Indices, features: Features) -> Floats:
         """Fill in features but for the arms, and predict, (3, n); without arms nothing is predicted."""
@@ -259,16 +274,18 @@ class LinearEncoder(Encoder):
             raise schema.refused("kept", kept, f"some of the columns 0 to {len(columns) - 1}")
         encoder = cls(columns, arms, arm_encoding=arm_encoding, kept=kept)
         if (linear := schema.optional(state, "linear")) is not None:
-            encoder._arms, encoder.ridge = schema.whole(linear, "arms", most=_MOST_ARMS), Ridge()
-            encoder.ridge.restore(schema.part(linear, "ridge"))
+            saved = schema.part(linear, "ridge")
+            encoder._arms = schema.whole(linear, "arms", most=_MOST_ARMS)
+            encoder.ridge = Ridge(saved_ridge(saved))
+            encoder.ridge.restore(saved)
             if encoder.ridge.categories != encoder._linear_columns.categories:
                 raise SavedFileError("the saved regressions do not have the columns of the encoder")
         if (effects := schema.optional(state, "effects")) is not None:
             encoder.effects = ArmEffects.restored(effects)
         encoder.many_arms = schema.flag(state, "many_arms")
         if len(encoder._large):
-            saved = schema.part(state, "statistics")
-            encoder._statistics = TargetStatistics.restored(saved, columns, encoder._large)
+            statistics = schema.part(state, "statistics")
+            encoder._statistics = TargetStatistics.restored(statistics, columns, encoder._large)
         if (kernel := schema.optional(state, "kernel")) is not None:
             encoder.kernel = KernelScores.restored(kernel, len(encoder._numbers))
         return encoder

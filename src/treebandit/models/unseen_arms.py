@@ -62,7 +62,7 @@ def unseen_arms(
         features, paid, seed=int(random.integers(2**31 - 1)), column_groups=encoder.column_groups
     )
     forest = yield from scaled(steps, _ENCODED, 1.0)
-    features, scores, _ = encoder.look_up(rows.contexts[out], rows.arms[out])
+    features, scores, *_ = encoder.look_up(rows.contexts[out], rows.arms[out])
     return UnseenArms(rows.arms[out], forest.predict(features), scores, rewards[out])
 
 

@@ -1,0 +1,68 @@
+"""How strong the prior of ridge regressions should be, learned from the rows of all arms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from treebandit import schema
+from treebandit.models.ridge_arrays import (
+    CAPACITY,
+    REWARD_MEAN,
+    REWARD_SQUARES,
+    REWARDS,
+    RIDGE,
+    SIZE,
+    START,
+    SUMS,
+    Parts,
+)
+
+#: λ is looked for among 1, 4, 16, ...: the evidence hardly tells values between them apart.
+_STEP = 4.0
+
+
+def learned_ridge(parts: Parts, most: float) -> float:
+    """λ of the greatest evidence for regressions with standardised rewards, from 1 to `most`; 1 where noise is small.
+
+    From 1 upwards until the evidence falls: where slopes are plain to see this takes two factors per arm.
+    """
+    ridge, stronger = 1.0, min(_STEP, most)
+    best = log_evidence(parts, ridge) if stronger > ridge else math.inf
+    while stronger > ridge and (evidence := log_evidence(parts, stronger)) > best:
+        ridge, best, stronger = stronger, evidence, min(_STEP * stronger, most)
+    return ridge
+
+
+def saved_ridge(state: dict[str, Any]) -> float:
+    """λ of regressions that were saved; 1 where they had no rows."""
+    if schema.value(state, "columns") is None:
+        return 1.0
+    ridge = float(schema.array(state, "numbers", np.float64, (8,))[RIDGE])
+    if not 1.0 <= ridge <= schema.MOST:
+        raise schema.refused("λ", ridge, f"a number from 1 to {schema.MOST}")
+    return ridge
+
+
+def log_evidence(parts: Parts, ridge: float) -> float:
+    """Log of the probability of all rewards, up to a constant, if every coefficient has the prior N(0, σ²/λ).
+
+    σ² is the one that makes it greatest, Q / n; so it is - n/2 · ln Q - ½ Σ ln det(I + Σ zz' / λ) over arms, with
+    Q = Σ r² - Σ b'A⁻¹b, r less the mean of all rewards and b = Σ zr.
+    """
+    _, blocks, _, store, numbers = parts
+    n, total, explained, determinant = numbers[REWARDS], numbers[REWARD_SQUARES], 0.0, 0.0
+    if n == 0.0 or total <= 0.0:
+        return 0.0
+    for size, capacity, start in blocks[blocks[:, SIZE] > 0][:, [SIZE, CAPACITY, START]].tolist():
+        dense, middle = np.zeros((size, size)), start + capacity * (capacity + 1) // 2
+        dense[np.tril_indices(size)] = store[SUMS, start : start + size * (size + 1) // 2]
+        # Σ z is the first column: the first entry of every z is 1.
+        moment = store[SUMS, middle : middle + size] - numbers[REWARD_MEAN] * dense[:, 0]
+        matrix = np.tril(dense, -1).T + dense
+        matrix[np.diag_indices(size)] += ridge
+        explained += float(moment @ np.linalg.solve(matrix, moment))
+        determinant += float(np.linalg.slogdet(matrix)[1]) - size * math.log(ridge)
+    return float(-0.5 * (n * math.log(max(1.0 - explained / total, 1e-12)) + determinant))

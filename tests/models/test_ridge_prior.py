@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from models.ridge_reference import MIXED, design, mixed_rows, taught
+
+from treebandit import Candidates, Columns
+from treebandit.errors import SavedFileError
+from treebandit.models.linear_scores import LinearEncoder
+from treebandit.models.ridge import Ridge
+from treebandit.models.ridge_prior import learned_ridge, log_evidence, saved_ridge
+
+
+def by_hand(model, contexts, arms, rewards, ridge):
+    """The log density of all rewards, as normal numbers whose covariance is written out row by row."""
+    z, errors = design(model, contexts), rewards - rewards.mean()
+    squares = determinant = 0.0
+    for arm in np.unique(arms):
+        own = arms == arm
+        covariance = np.eye(own.sum()) + z[own] @ z[own].T / ridge
+        squares += errors[own] @ np.linalg.solve(covariance, errors[own])
+        determinant += np.linalg.slogdet(covariance)[1]
+    return -0.5 * (len(rewards) * np.log(squares / (errors @ errors)) + determinant)
+
+
+@pytest.mark.parametrize("ridge", [1.0, 16.0, 500.0])
+@pytest.mark.parametrize("batch", [1, 300])
+def test_the_evidence_is_the_density_of_all_rewards(ridge, batch):
+    model, contexts, arms, rewards, _ = taught(Ridge, 300, batch)
+    expected = by_hand(model, contexts, arms, rewards, ridge)
+    assert log_evidence(model.parts, ridge) == pytest.approx(expected, rel=1e-6)
+
+
+def learned_from(slope, noise, *, n=2000, most=1e6, seed=0):
+    random = np.random.default_rng(seed)
+    contexts, arms = mixed_rows(n, random), random.integers(5, size=n)
+    slopes = slope * random.normal(size=(5, 2))
+    numbers = (contexts[:, [0, 2]] - [5.0, -300.0]) / [2.0, 80.0]
+    rewards = (numbers * slopes[arms]).sum(1) + noise * random.normal(size=n)
+    model = Ridge()
+    model.learn(Candidates(contexts, arms, MIXED), rewards)
+    return learned_ridge(model.parts, most)
+
+
+def test_the_prior_is_weak_where_slopes_are_plain_and_strong_under_noise():
+    assert learned_from(1.0, 0.1) == 1.0
+    assert learned_from(0.1, 1.0) >= 64.0
+    assert learned_from(0.03, 1.0) > learned_from(0.3, 1.0)
+
+
+@pytest.mark.parametrize("most", [0.5, 1.0, 3.0, 50.0])
+def test_the_prior_is_no_stronger_than_allowed(most):
+    assert learned_from(0.0, 1.0, most=most) == max(most, 1.0)
+
+
+@pytest.mark.parametrize("rewards", [np.zeros(3), np.ones(3)])
+def test_equal_rewards_tell_nothing(rewards):
+    model = Ridge()
+    model.learn(Candidates(mixed_rows(3, np.random.default_rng(0)), np.zeros(3, np.intp), MIXED), rewards)
+    assert learned_ridge(model.parts, 100.0) == 1.0
+
+
+def noisy_encoder():
+    random = np.random.default_rng(0)
+    contexts, arms = random.normal(size=(2000, 3)).astype(np.float32), random.integers(4, size=2000)
+    rows = Candidates(contexts, arms, Columns.numeric(3))
+    rewards = (random.random(2000) < 0.05).astype(float)
+    return LinearEncoder.fit(rows, rewards, arm_encoding="auto", random=random)[0], rows
+
+
+def test_regressions_of_clicks_have_a_learned_prior_and_keep_it_when_saved():
+    encoder, rows = noisy_encoder()
+    assert encoder.ridge.ridge == 2000 / 40
+    again = LinearEncoder.from_state(encoder.state())
+    assert again.ridge.ridge == encoder.ridge.ridge
+    np.testing.assert_array_equal(again(rows.contexts, rows.arms), encoder(rows.contexts, rows.arms))
+
+
+def test_the_bonus_of_a_learned_prior_is_the_deviation_under_it():
+    encoder, _ = noisy_encoder()
+    assert encoder.bonus_of(0.3) == pytest.approx(0.3)
+    encoder.ridge.ridge = 1.0
+    assert encoder.bonus_of(0.3) == pytest.approx(0.3 * np.sqrt(2.0 / 4.0))
+
+
+@pytest.mark.parametrize("forged", [0.5, np.nan, np.inf, -3.0, 2.0**60])
+def test_a_forged_prior_is_refused(forged):
+    state = noisy_encoder()[0].ridge.state()
+    state["numbers"] = state["numbers"].copy()
+    state["numbers"][0] = forged
+    with pytest.raises(SavedFileError):
+        saved_ridge(state)
+
+
+def test_regressions_without_rows_have_the_prior_of_the_start():
+    assert saved_ridge({"columns": None}) == 1.0
