@@ -196,3 +196,114 @@ def test_it_is_saved_and_forged_files_are_refused():
         ArmEffects.restored({**effects.state(), "sums": -effects.sums})
     with pytest.raises(SavedFileError, match="unseen"):
         ArmEffects.restored({**effects.state(), "unseen": np.array([0.0, 1e9])})
+
+
+def made_units(*, between=0.5, rows=20, seed=0, arms=200):
+    """As `made_rows`, but rewards vary by an own amount around each arm, which a row tells as its unit."""
+    random = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(arms) * 3, rows)
+    units = np.repeat(random.choice([0.2, 1.0, 10.0], arms), rows)
+    effects = np.repeat(between * random.normal(size=arms), rows)
+    predicted = random.uniform(-30.0, -1.0, len(labels))
+    return labels, predicted, predicted + units * (effects + random.normal(size=len(labels))), units
+
+
+@pytest.mark.parametrize("between", [0.3, 1.0])
+def test_noise_that_differs_by_row_is_told_right(between):
+    arms, predicted, rewards, units = made_units(between=between)
+    effects = ArmEffects.fit(arms, predicted, rewards, units=units)
+    np.testing.assert_allclose(effects.variances, [between**2, 1.0], rtol=0.25)
+    asked = np.array([10_000, 10_001]), np.full(2, -5.0)
+    mean, variance = effects.estimate(*asked, units=np.array([0.2, 10.0]))
+    np.testing.assert_array_equal(mean, 0.0)
+    np.testing.assert_allclose(variance, between**2 * np.array([0.2, 10.0]) ** 2, rtol=0.25)
+    drawn = effects.sample(*asked, 20_000, np.random.default_rng(0), scale=1.0, units=np.array([0.2, 10.0]))
+    np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.05)
+
+
+def test_units_have_a_least_value():
+    arms, predicted, rewards, units = made_units()
+    effects = ArmEffects.fit(arms, predicted, rewards, units=units)
+    variance = effects.estimate(np.array([10_000]), np.zeros(1), units=np.zeros(1))[1]
+    np.testing.assert_allclose(variance, effects.variances[0] * (0.05 * units.mean()) ** 2)
+    still = ArmEffects.fit(arms, predicted, predicted, units=np.zeros(len(arms)))
+    assert not still.active
+    assert np.isfinite(still.estimate(arms, predicted, units=np.zeros(len(arms)))).all()
+
+
+@pytest.mark.parametrize("paid", [-1e3, 1e9])
+def test_one_outlier_moves_an_arm_by_four_units_at_most(paid):
+    arms, predicted, rewards, units = made_units()
+    first = np.array([30.0, 200.0])
+    effects = ArmEffects.fit(arms, predicted, rewards, units=units, first=first)
+    new = np.array([10_000]), np.array([-10.0])
+    effects.prepared_update(*new, np.array([paid]), units=np.array([2.0]))()
+    moved = effects.estimate(*new, units=np.array([2.0]))[0][0]
+    assert 4.0 < np.sign(paid) * moved < 8.0
+    assert effects.first[1] == 200.0 + 16.0
+    rewards[0] = paid
+    outlying = ArmEffects.fit(arms, predicted, rewards, units=units)
+    np.testing.assert_allclose(outlying.variances, [0.25, 1.0], rtol=0.3)
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(60.0, 0.0), (1.0, 1000.0), (0.01, -7.0)])
+def test_with_units_nothing_depends_on_the_unit_of_rewards(factor, offset):
+    arms, predicted, rewards, units = made_units()
+    labels, asked, sizes = np.array([0, 3, 7]), np.array([-5.0, -9.0, -2.0]), np.array([0.1, 1.0, 5.0])
+    mean, variance = ArmEffects.fit(arms, predicted, rewards, units=units).estimate(
+        labels, asked, units=sizes
+    )
+    other = ArmEffects.fit(
+        arms, factor * predicted + offset, factor * rewards + offset, units=factor * units
+    ).estimate(labels, factor * asked + offset, units=factor * sizes)
+    np.testing.assert_allclose(other[0], factor * mean, rtol=1e-6)
+    np.testing.assert_allclose(other[1], factor**2 * variance, rtol=1e-6)
+
+
+def test_with_units_fitted_arms_have_what_trees_have_left_of_them():
+    arms, predicted, rewards, units = made_units(between=0.3)
+    plain = ArmEffects.fit(arms, predicted, rewards, units=units)
+    wide = ArmEffects.fit(arms, predicted, rewards, units=units, first=np.array([30.0, 150.0]))
+    assert plain.left == plain.variances[0] == wide.left < 1.0 < wide.variances[0]
+    asked = np.array([0, 3]), np.full(2, -10.0)
+    np.testing.assert_array_equal(
+        wide.estimate(*asked, units=np.ones(2))[0], plain.estimate(*asked, units=np.ones(2))[0]
+    )
+    assert (wide.estimate(*asked, units=np.ones(2))[1] > plain.estimate(*asked, units=np.ones(2))[1]).all()
+    new = np.array([10_000]), np.zeros(1)
+    moved = []
+    for effects in (plain, wide):
+        effects.prepared_update(*new, np.ones(1), units=np.ones(1))()
+        moved.append(effects.estimate(*new, units=np.ones(1))[0][0])
+    assert 0.0 < moved[0] < 0.2 < 0.7 < moved[1] < 1.0
+
+
+def test_some_rows_stand_for_all_of_an_arm():
+    arms, predicted, rewards, units = made_units(rows=4)
+    some = ArmEffects.fit(arms, predicted, rewards, units=units, counts=np.where(arms == 0, 4, 40))
+    alone = ArmEffects.fit(arms, predicted, rewards, units=units)
+    np.testing.assert_array_equal(some.variances, alone.variances)
+    assert some.left == alone.left
+    np.testing.assert_allclose(some.sums[2:], 10.0 * alone.sums[2:])
+    np.testing.assert_array_equal(some.sums[:2], alone.sums[:2])
+    asked = np.array([0, 3]), np.zeros(2)
+    few, many = alone.estimate(*asked, units=np.ones(2))[1], some.estimate(*asked, units=np.ones(2))[1]
+    assert few[0] == many[0]
+    assert many[1] < 0.3 * few[1]
+
+
+def test_effects_with_units_are_saved_and_forged_files_are_refused():
+    arms, predicted, rewards, units = made_units(between=0.3)
+    effects = ArmEffects.fit(arms, predicted, rewards, units=units, first=np.array([30.0, 150.0]))
+    asked = np.array([0, 3, 1]), np.array([-5.0, -9.0, -2.0])
+    again = ArmEffects.restored(effects.state())
+    np.testing.assert_array_equal(
+        again.estimate(*asked, units=np.ones(3)), effects.estimate(*asked, units=np.ones(3))
+    )
+    for forged in (-1.0, np.nan, "1", 2.0 * effects.variances[0]):
+        with pytest.raises(SavedFileError, match="left"):
+            ArmEffects.restored({**effects.state(), "left": forged})
+    state = effects.state()
+    del state["left"]
+    with pytest.raises(SavedFileError, match="left"):
+        ArmEffects.restored(state)

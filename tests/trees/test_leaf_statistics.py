@@ -350,3 +350,16 @@ def test_prior_rows_keep_a_leaf_of_equal_rewards_unsure():
     assert leaves.estimate(features[:1]).variance[0] == pytest.approx(
         (deviations + 2 * prior) / (5 - 1 + 2) / 5
     )
+
+
+@pytest.mark.parametrize(
+    "trees",
+    [HistogramForest(n_trees=20, max_depth=1), XGBoostTrees(n_trees=1, max_depth=1, learning_rate=0.5)],
+)
+def test_deviations_are_those_of_rewards_around_their_mean(trees):
+    random = np.random.default_rng(0)
+    rows = np.repeat([[0.0], [1.0]], 2000, axis=0).astype(np.float32)
+    targets = 5.0 * rows[:, 0] + np.where(rows[:, 0] > 0.0, 3.0, 0.1) * random.normal(size=4000)
+    leaves = LeafStatistics.measure(trees.fit(rows, targets, seed=0), rows, targets)
+    found = leaves.deviations(leaves.leaf_sums(rows[[0, -1]]))
+    np.testing.assert_allclose(found, [0.1, 3.0], rtol=0.1)

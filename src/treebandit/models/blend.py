@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Candidates, Estimate, Features, Floats
+from treebandit.core import Candidates, Estimate, Features, Floats, Indices
 from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import COUNT, FEW_FIRST_ROWS, ArmEffects
 from treebandit.models.attribution import Attribution
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
-from treebandit.models.rebuild import Fit
+from treebandit.models.rebuild import Fit, Measured
 from treebandit.models.tree_model import TreeModel
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.models.unseen_arms import UnseenArms, unseen_arms
@@ -36,8 +36,12 @@ _KERNEL_BONUS = 0.5
 #: chance, and jams make the deviation larger than what a good road could bring.
 _EFFECTS = 0.5
 #: With more rows a round than this, choices are paths: new arms come along with them, and to look for more costs more
-#: than it finds. A tree then sees so many rows at most: the same roads are driven again and again.
-_LONG_SETS, _MOST_PATH_ROWS = 8, 16_384
+#: than it finds. A tree then sees so many rows at most: the same roads are driven again and again. For the same reason
+#: the newest so many rows of an arm stand for all when effects are fitted.
+_LONG_SETS, _MOST_PATH_ROWS, _NEWEST_ROWS = 8, 16_384, 16
+#: Draws of trees deviate by so much more on paths of many arms: all trees hold the same few rows of a road, and a leaf
+#: with one jam among three rows seems surer than it is. Those of effects deviate by less then.
+_PATH_DRAWS, _PATH_EFFECTS = 3.0, 0.25
 
 
 class Blend(TreeModel):
@@ -95,7 +99,8 @@ class Blend(TreeModel):
         assert isinstance(encoder, LinearEncoder)
         random = np.random.default_rng(len(rows))
         _, kernel_errors, first = self._snapshot("beside", snapshot)
-        effects = self._effects and encoder.many_arms and len(rows) <= _LONG_SETS * rounds
+        encoder.paths = encoder.many_arms and _long(len(rows), rounds)
+        effects = self._effects and encoder.many_arms and not encoder.paths
         if effects and first[COUNT] < FEW_FIRST_ROWS:
             # There may be more when the rebuild ends: `ArmEffects.fit` then leaves this out.
             return (yield from unseen_arms(rows, targets, self.settings, linear=self._linear, random=random))
@@ -108,7 +113,7 @@ class Blend(TreeModel):
         encoder: Encoder,
         rows: Candidates,
         targets: Floats,
-        predict: Callable[[], Floats],
+        measured: Measured,
         beside: UnseenArms | None,
         snapshot: dict[str, Floats],
     ) -> None:
@@ -117,16 +122,25 @@ class Blend(TreeModel):
         if rows.arms is None or not (self._effects and encoder.many_arms):
             return
         errors, _, first = self._snapshot("completed", snapshot)
-        predicted, w = predict(), _weight(errors)
+        arms, w, units, counts = rows.arms, _weight(errors), None, None
+        if encoder.paths:
+            newest, counts = _newest(arms, _NEWEST_ROWS)
+            rows, arms, targets = rows[newest], arms[newest], targets[newest]
+            sums = measured.leaves.leaf_sums(measured.features[newest])
+            predicted, units = sums.mean, measured.leaves.deviations(sums)
+        else:
+            predicted = measured.predicted()
         if w > 0.0:
-            _, scores, *_ = encoder.look_up(rows.contexts, rows.arms)
+            _, scores, *_ = encoder.look_up(rows.contexts, arms)
             predicted += w * (scores - predicted)
         unseen = None if beside is None else (beside.arms, beside.predicted(w), beside.rewards)
-        encoder.effects = ArmEffects.fit(rows.arms, predicted, targets, first=first, unseen=unseen)
+        encoder.effects = ArmEffects.fit(
+            arms, predicted, targets, units=units, counts=counts, first=first, unseen=unseen
+        )
 
     def _trees(self, n: int, rounds: int) -> TreeLearner:
         trees = self.settings.trees
-        if n <= _LONG_SETS * rounds or not isinstance(trees, HistogramForest) or trees.bootstrap:
+        if not _long(n, rounds) or not isinstance(trees, HistogramForest) or trees.bootstrap:
             return trees
         return replace(trees, subsample=min(trees.subsample, _MOST_PATH_ROWS / n))
 
@@ -162,7 +176,10 @@ class Blend(TreeModel):
         if kernel is not None or encoder.effects is not None:
             predicted = np.empty(len(targets))
         if encoder.effects is not None and rows.arms is not None:
-            change = encoder.effects.prepared_update(rows.arms, predicted, targets, new_rows=weighed)
+            units = _units(fit.leaves, encoder, features)
+            change = encoder.effects.prepared_update(
+                rows.arms, predicted, targets, units=units, new_rows=weighed
+            )
 
         def commit() -> None:
             update()
@@ -195,7 +212,8 @@ class Blend(TreeModel):
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean of forest and linear model by their weights plus the arm's effect, and the variance that follows."""
         leaves, encoder, features, scores, leverage, _ = self._look_up(rows)
-        trees = leaves.estimate(features)
+        sums = leaves.leaf_sums(features)
+        trees = leaves.calibrated(sums)
         mean, variance = trees.mean, trees.variance
         if encoder.ridge is not None:
             w = self.linear_weight
@@ -206,14 +224,15 @@ class Blend(TreeModel):
             mean = mean + v * (kernel - mean)
             variance = (1.0 - v) ** 2 * variance + (v * encoder.kernel.reward_sd) ** 2 * kernel_leverage
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
-            effect, effect_variance = encoder.effects.estimate(rows.arms, mean)
+            units = leaves.deviations(sums) if encoder.paths else None
+            effect, effect_variance = encoder.effects.estimate(rows.arms, mean, units=units)
             mean, variance = mean + effect, variance + effect_variance
         return self.scale.original(Estimate(mean, variance, trees.count))
 
     def attribution(self, rows: Candidates) -> Attribution:
         """What columns and arm add to the mean of each row, by the forest and by the linear model."""
         trees = super().attribution(rows)
-        _, encoder, _, scores, *_ = self._look_up(rows)
+        leaves, encoder, features, scores, *_ = self._look_up(rows)
         scale, found = self.scale, trees
         if encoder.ridge is not None:
             w, linear = self.linear_weight, encoder.attribution(rows.contexts, rows.arms)
@@ -223,7 +242,8 @@ class Blend(TreeModel):
             kernel = encoder.kernel_attribution(rows).scaled(v * scale.deviation, v * scale.mean)
             found = found.scaled(1.0 - v).plus(kernel)
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
-            effect, _ = encoder.effects.estimate(rows.arms, scale.standardised(found.mean))
+            predicted, units = scale.standardised(found.mean), _units(leaves, encoder, features)
+            effect, _ = encoder.effects.estimate(rows.arms, predicted, units=units)
             found = found._replace(arm=found.arm + scale.deviation * effect)
         return found
 
@@ -259,15 +279,16 @@ class Blend(TreeModel):
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
         leaves, encoder, features, scores, *known = self._look_up(rows)
-        samples = leaves.sample(features, draws=draws, exploration=scale, key=draw_key(random))
+        samples, units = _drawn(leaves, features, draws, random, scale=scale, paths=encoder.paths)
         scores = np.maximum(scores, self.scale.least)
         w, effects = self.linear_weight, encoder.effects
         if effects is not None and effects.active and rows.arms is not None:
             samples += w * (scores - samples)
             tree = int(random.integers(leaves.forest.n_trees))
             groups = leaves.forest.find_leaves_of(tree, features)
+            share = scale * (_PATH_EFFECTS if encoder.paths else _EFFECTS)
             samples += effects.sample(
-                rows.arms, samples, draws, random, scale=_EFFECTS * scale, groups=groups
+                rows.arms, samples, draws, random, scale=share, groups=groups, units=units
             )
             w = 0.0
         if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
@@ -299,6 +320,47 @@ class Blend(TreeModel):
                 raise schema.refused("what a rebuild has read", seen, "counts and sums of squares")
         self.errors = schema.array(state, "errors", np.float64, (2,))
         self.kernel_errors = schema.array(state, "kernel_errors", np.float64, (3,))
+
+
+def _long(n: int, rounds: int) -> bool:
+    """Whether n rows of so many rounds are paths."""
+    return n > _LONG_SETS * rounds
+
+
+def _newest(arms: Indices, most: int) -> tuple[Indices, Indices]:
+    """Of each arm the newest rows of (n,), at most so many; and how many rows the arm of each of them has."""
+    order = np.argsort(arms, kind="stable")
+    _, first, count = np.unique(arms[order], return_index=True, return_counts=True)
+    counts = np.repeat(count, count)
+    newest = np.arange(len(arms)) >= np.repeat(first, count) + counts - most
+    return order[newest], counts[newest]
+
+
+def _units(leaves: LeafStatistics, encoder: LinearEncoder, features: Features) -> Floats | None:
+    """How far rewards deviate in the leaves that rows reach, (n,), which is the unit of effects on paths."""
+    return leaves.deviations(leaves.leaf_sums(features)) if encoder.paths else None
+
+
+def _drawn(
+    leaves: LeafStatistics,
+    features: Features,
+    draws: int,
+    random: np.random.Generator,
+    *,
+    scale: float,
+    paths: bool,
+) -> tuple[Floats, Floats | None]:
+    """Draws of what the trees say of (n,) rows, (draws, n); on paths, and the rows' units.
+
+    Each row of a path then has a draw of its own: the leaves are looked up once for draws and units.
+    """
+    if not paths:
+        return leaves.sample(features, draws=draws, exploration=scale, key=draw_key(random)), None
+    sums = leaves.leaf_sums(features)
+    trees = leaves.calibrated(sums)
+    deviation = _PATH_DRAWS * scale * np.sqrt(trees.variance)
+    noise = random.standard_normal((draws, len(features)))
+    return trees.mean + deviation * noise, leaves.deviations(sums)
 
 
 def _weight(errors: Floats) -> float:

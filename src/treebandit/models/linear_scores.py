@@ -77,6 +77,8 @@ class LinearEncoder(Encoder):
         self._arms = 0
         #: Whether the arms learned are too many for a regression each.
         self.many_arms = False
+        #: Whether there are so many, and choices are paths among them (`models/blend.py`).
+        self.paths = False
         self.ridge: Ridge | None = None
         self.effects: ArmEffects | None = None
         self.kernel: KernelScores | None = None
@@ -259,6 +261,7 @@ class LinearEncoder(Encoder):
             **super().state(),
             "kept": self._kept,
             "many_arms": self.many_arms,
+            "paths": self.paths,
             "linear": linear,
             "effects": effects,
             "kernel": kernel,
@@ -282,7 +285,7 @@ class LinearEncoder(Encoder):
                 raise SavedFileError("the saved regressions do not have the columns of the encoder")
         if (effects := schema.optional(state, "effects")) is not None:
             encoder.effects = ArmEffects.restored(effects)
-        encoder.many_arms = schema.flag(state, "many_arms")
+        encoder.many_arms, encoder.paths = schema.flag(state, "many_arms"), schema.flag(state, "paths")
         if len(encoder._large):
             statistics = schema.part(state, "statistics")
             encoder._statistics = TargetStatistics.restored(statistics, columns, encoder._large)

@@ -38,6 +38,18 @@ class Fit(NamedTuple):
     leaves: LeafStatistics
 
 
+class Measured(NamedTuple):
+    """New trees and the (n, d) features they were measured on; found: what these predict of the rows, where known."""
+
+    leaves: LeafStatistics
+    features: Features
+    found: Floats | None
+
+    def predicted(self) -> Floats:
+        """What the trees predict of all rows, (n,)."""
+        return self.leaves.estimate(self.features).mean if self.found is None else self.found
+
+
 #: Yields the share that is done, below 1.
 Steps = Generator[float, None, Fit]
 

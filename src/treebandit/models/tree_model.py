@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from copy import copy
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from treebandit.models.history import History, HistoryModel
 from treebandit.models.memory import Memory
 from treebandit.models.model import Commit, copy_of
 from treebandit.models.prequential import Prequential, predicted_first
-from treebandit.models.rebuild import Fit, Rebuild, Steps
+from treebandit.models.rebuild import Fit, Measured, Rebuild, Steps
 from treebandit.models.schedule import Dropped
 from treebandit.models.tree_settings import TreeSettings
 from treebandit.steps import exhausted, scaled
@@ -235,11 +235,7 @@ class TreeModel(HistoryModel):
         yield _ENCODED
         measured = self._measured(self._trees(len(targets), rounds), encoder, features, targets, random)
         leaves, predicted = yield from measured
-
-        def predict() -> Floats:
-            return leaves.estimate(features).mean if predicted is None else predicted
-
-        self._completed(encoder, rows, targets, predict, beside, snapshot)
+        self._completed(encoder, rows, targets, Measured(leaves, features, predicted), beside, snapshot)
         return Fit(scale, encoder, leaves)
 
     def _fitted_encoder(self, rows: Candidates, targets: Floats, random: Random) -> tuple[Encoder, Features]:
@@ -259,13 +255,13 @@ class TreeModel(HistoryModel):
         encoder: Encoder,
         rows: Candidates,
         targets: Floats,
-        predict: Callable[[], Floats],
+        measured: Measured,
         beside: Any,
         snapshot: dict[str, Floats],
     ) -> None:
         """What is learned from what the new trees leave open, and kept with the encoder.
 
-        predict: gives what the new trees predict of the rows, (n,). beside: what `_fit_beside` returned.
+        measured: the new trees on the rows. beside: what `_fit_beside` returned.
         """
 
     def _restored_encoder(self, state: dict[str, Any]) -> Encoder:

@@ -154,7 +154,10 @@ class LeafStatistics:
 
         The variance is the calibrated one where there is a calibration.
         """
-        sums = self.leaf_sums(features)
+        return self.calibrated(self.leaf_sums(features))
+
+    def calibrated(self, sums: Estimate) -> Estimate:
+        """What `leaf_sums` gave, with the calibrated variance where there is a calibration."""
         if self.calibration is None:
             return sums
         return Estimate(sums.mean, self.calibration.variance(sums.variance), sums.count)
@@ -168,6 +171,17 @@ class LeafStatistics:
         mean = sums[0]
         mean += self.forest.base
         return Estimate(mean, sums[1], sums[2])
+
+    def deviations(self, sums: Estimate) -> Floats:
+        """How far rewards deviate from their mean in the leaves that rows reach, (n,): √(Σ s²/c · Σ c), s² of a target.
+
+        sums: as `leaf_sums` gives them. Where all leaves of a row have as many rows, that is the root mean s².
+        """
+        forest = self.forest
+        # A row suggests η times what is left of its target to each of N boosted trees, and the N-th part to others.
+        scale = forest.n_trees * forest.learning_rate if forest.learning_rate else 1.0
+        found: Floats = np.sqrt(sums.variance * sums.count) / scale
+        return found
 
     def sample(self, features: Features, *, exploration: float, key: int, draws: int = 1) -> Floats:
         """Joint draws of each row's mean reward, (draws, n): N(μ, exploration² σ²), one draw per leaf and key.
