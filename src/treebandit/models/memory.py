@@ -250,7 +250,7 @@ class Memory:
         memory._fewest = schema.whole(state, "fewest", least=1, most=_FEWEST_ROWS)
         if (fitted < memory._fewest).any():
             raise SavedFileError("arms are saved as known of which the agent has kept too few rows")
-        # Versions before saved, after a change, errors of rows that had been dropped.
+        # Errors that are not those of the rows kept tell nothing of them.
         newest_arms = memory._labels(history.arms, len(history))[-newest.shape[1] :]
         own = newest.shape[1] == 0 or np.array_equal(newest[0], newest_arms)
         memory._newest, memory._known = newest if own else _NO_ERRORS, frozenset(known.tolist())
