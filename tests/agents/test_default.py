@@ -146,8 +146,8 @@ def test_the_score_is_a_blend_and_a_bonus(boost, shortfall):
 
 
 @pytest.mark.parametrize("layout", ["C", "F"])
-@pytest.mark.parametrize("prior", [0.0, 2.5])
-def test_many_draws_are_blended_like_one(layout, prior):
+@pytest.mark.parametrize(("left_out", "counted"), [(0.0, 0.0), (2.5, 0.0), (2.5, 1.5)])
+def test_many_draws_are_blended_like_one(layout, left_out, counted):
     random = np.random.default_rng(0)
     samples, scores = random.normal(size=(40, 3)), random.normal(size=3)
     leverage, rewards = random.random(3), (1.0, 0.4, 1.2)
@@ -158,15 +158,16 @@ def test_many_draws_are_blended_like_one(layout, prior):
     like, room = 2.0 / leverage + 2.0, rewards[2] - expected.max(axis=1)
     assert 0 < (like < 8.0).sum() < 3
     counts = np.array([1.0, 3.0, 20.0])
-    if prior:
-        like = np.clip(like - prior, 2.0, 2.0 + counts)
+    if left_out:
+        like = np.clip(like - left_out, 2.0, 2.0 + counts + counted)
     assert (room < 0.0).any()
     assert (room > rewards[1]).any()
     rare = 0.6 * np.clip(room, 0.0, rewards[1])[:, None]
     expected += 0.7 * more[:, None] * np.sqrt(leverage / (1.0 + leverage))
     expected += rare * np.sqrt(np.log(np.maximum(8.0 / like, 1.0)) / like)
     explored = np.array(samples, order=layout)
-    blend_kernels.explore(explored, scores, (leverage, counts), 0.3, (0.7, 0.6, 8.0, 2.0, prior), rewards)
+    bonus = 0.7, 0.6, 8.0, 2.0, left_out, counted
+    blend_kernels.explore(explored, scores, (leverage, counts), 0.3, bonus, rewards)
     np.testing.assert_allclose(explored, expected)
 
 
@@ -200,7 +201,7 @@ def test_an_arm_that_failed_at_first_is_tried_again(seed):
 
     tried, tried_often = lead(3), lead(100)
     assert tried > 0.0 > tried_often
-    with mock.patch.object(LinearEncoder, "few_rows", (0.0, 2.0, 0.0)):
+    with mock.patch.object(LinearEncoder, "few_rows", (0.0, 2.0, 0.0, 0.0)):
         assert lead(3) < tried - 0.05
     with mock.patch.object(LinearEncoder, "bonus_of", return_value=0.0):
         assert lead(3) > 0.0

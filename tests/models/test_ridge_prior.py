@@ -6,7 +6,7 @@ from treebandit import Candidates, Columns
 from treebandit.errors import SavedFileError
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.ridge import Ridge
-from treebandit.models.ridge_prior import learned_ridge, log_evidence, saved_ridge
+from treebandit.models.ridge_prior import evidence_of, learned_prior, saved_ridge
 
 
 def by_hand(model, contexts, arms, rewards, ridge):
@@ -26,7 +26,9 @@ def by_hand(model, contexts, arms, rewards, ridge):
 def test_the_evidence_is_the_density_of_all_rewards(ridge, batch):
     model, contexts, arms, rewards, _ = taught(Ridge, 300, batch)
     expected = by_hand(model, contexts, arms, rewards, ridge)
-    assert log_evidence(model.parts, ridge) == pytest.approx(expected, rel=1e-6)
+    evidence, explained = evidence_of(model.parts, ridge)
+    assert evidence == pytest.approx(expected, rel=1e-6)
+    assert 0.0 < explained < 1.0
 
 
 def learned_from(slope, noise, *, n=2000, most=1e6, seed=0):
@@ -37,25 +39,34 @@ def learned_from(slope, noise, *, n=2000, most=1e6, seed=0):
     rewards = (numbers * slopes[arms]).sum(1) + noise * random.normal(size=n)
     model = Ridge()
     model.learn(Candidates(contexts, arms, MIXED), rewards)
-    return learned_ridge(model.parts, most)
+    return learned_prior(model.parts, most)
 
 
 def test_the_prior_is_weak_where_slopes_are_plain_and_strong_under_noise():
-    assert learned_from(1.0, 0.1) == 1.0
-    assert learned_from(0.1, 1.0) >= 64.0
-    assert learned_from(0.03, 1.0) > learned_from(0.3, 1.0)
+    assert learned_from(1.0, 0.1).ridge == 1.0
+    assert learned_from(0.1, 1.0).ridge >= 64.0
+    assert learned_from(0.03, 1.0).ridge > learned_from(0.3, 1.0).ridge
+
+
+def test_it_tells_noise_and_the_greatest_evidence_of_any_prior():
+    assert not learned_from(1.0, 0.1).noisy
+    free, bounded = learned_from(0.1, 1.0), learned_from(0.1, 1.0, most=4.0)
+    assert free.noisy
+    assert bounded.ridge == 4.0 < free.ridge
+    assert bounded.evidence == pytest.approx(free.evidence, abs=1.0)
+    assert learned_from(1.0, 0.1, most=1.0) == (1.0, 0.0, False)
 
 
 @pytest.mark.parametrize("most", [0.5, 1.0, 3.0, 50.0])
 def test_the_prior_is_no_stronger_than_allowed(most):
-    assert learned_from(0.0, 1.0, most=most) == max(most, 1.0)
+    assert learned_from(0.0, 1.0, most=most).ridge == max(most, 1.0)
 
 
 @pytest.mark.parametrize("rewards", [np.zeros(3), np.ones(3)])
 def test_equal_rewards_tell_nothing(rewards):
     model = Ridge()
     model.learn(Candidates(mixed_rows(3, np.random.default_rng(0)), np.zeros(3, np.intp), MIXED), rewards)
-    assert learned_ridge(model.parts, 100.0) == 1.0
+    assert learned_prior(model.parts, 100.0) == (1.0, 0.0, False)
 
 
 def noisy_encoder():

@@ -169,6 +169,7 @@ class Blend(TreeModel):
         assert isinstance(encoder, LinearEncoder)
         features, scores, *_ = encoder.look_up(rows.contexts, rows.arms)
         update = fit.leaves.prepared_update(features, targets)
+        targets = encoder.outliers.bounded(targets, scores)
         learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
         kernel = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
         w, before, kernel_before = self.linear_weight, self.errors, self.kernel_errors
@@ -202,6 +203,7 @@ class Blend(TreeModel):
         leaves, encoder, features, scores, *_ = self._look_up(rows)
         targets, predicted = self.scale.standardised(rewards), leaves.estimate(features).mean
         errors, kernel_errors = self.errors, self.kernel_errors
+        targets = encoder.outliers.bounded(targets, scores)
         if self._weighted and encoder.ridge is not None:
             errors = _compared(errors, predicted, scores, targets)
         if encoder.kernel is not None:
@@ -227,6 +229,11 @@ class Blend(TreeModel):
             units = leaves.deviations(sums) if encoder.paths else None
             effect, effect_variance = encoder.effects.estimate(rows.arms, mean, units=units)
             mean, variance = mean + effect, variance + effect_variance
+        if encoder.segments is not None and encoder.ridge is not None:
+            segments, segment_leverage = encoder.segment_look_up(rows)
+            rest = encoder.segments.rest
+            mean = rest * mean + segments
+            variance = rest**2 * variance + encoder.ridge.reward_sd**2 * segment_leverage
         return self.scale.original(Estimate(mean, variance, trees.count))
 
     def attribution(self, rows: Candidates) -> Attribution:
@@ -245,6 +252,9 @@ class Blend(TreeModel):
             predicted, units = scale.standardised(found.mean), _units(leaves, encoder, features)
             effect, _ = encoder.effects.estimate(rows.arms, predicted, units=units)
             found = found._replace(arm=found.arm + scale.deviation * effect)
+        if encoder.segments is not None:
+            rest, segments = encoder.segments.rest, encoder.segment_attribution(rows)
+            found = found.scaled(rest).plus(segments.scaled(scale.deviation, (1.0 - rest) * scale.mean))
         return found
 
     def sample(
@@ -278,7 +288,7 @@ class Blend(TreeModel):
         boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
-        leaves, encoder, features, scores, *known = self._look_up(rows)
+        leaves, encoder, features, scores, leverage, counts = self._look_up(rows)
         samples, units = _drawn(leaves, features, draws, random, scale=scale, paths=encoder.paths)
         scores = np.maximum(scores, self.scale.least)
         w, effects = self.linear_weight, encoder.effects
@@ -297,11 +307,17 @@ class Blend(TreeModel):
             samples += v * (np.maximum(kernel, self.scale.least) - samples)
             samples += v * _KERNEL_BONUS * bonus * encoder.kernel.reward_sd * np.sqrt(g / (1.0 + g))
             w = 0.0
+        if encoder.segments is not None:
+            samples += w * (scores - samples)
+            segments, segment_leverage = encoder.segment_look_up(rows)
+            rest, w = encoder.segments.rest, 0.0
+            samples = rest * samples + segments
+            leverage = rest * leverage + segment_leverage
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
             bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
             rewards = mean if boost else -math.inf, deviation, self.scale.greatest
-            blend_kernels.explore(samples, scores, tuple(known), w, bonuses, rewards)
+            blend_kernels.explore(samples, scores, (leverage, counts), w, bonuses, rewards)
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

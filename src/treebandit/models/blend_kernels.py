@@ -15,16 +15,16 @@ def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-
 
     known: h, the leverage, and how many rows the arm has, (n,) each.
     bonus: what a row has that its arm knows nothing of, √(h / (1 + h)) of it by others; then a scale, how many rows of
-        an arm are few, the width of a row, and how many rows a prior with λ > 1 seems to be. Where an arm has fewer
-        rows like this one, n = width (1 + h) / h, the bonus is greater by scale · √(ln(few / n) / n) standard
-        deviations, or times what can still be won if that is less. The prior's rows do not count: n is less by them,
-        and no more than width and all rows of the arm.
+        an arm are few, the width of a row, and how many of the rows that a prior with λ > 1 seems to be do not count,
+        and do. Where an arm has fewer rows like this one, n = width (1 + h) / h, the bonus is greater by
+        scale · √(ln(few / n) / n) standard deviations, or times what can still be won if that is less. n is less by the
+        prior's rows that do not count, and no more than width, all rows of the arm and those that do.
     rewards: mean, standard deviation and greatest of the rewards. Where the best candidate of a draw falls short of
         that mean by more than a deviation, the first bonus is multiplied by the square of the deviations it is. A mean
         of -inf, and it is always the same.
     """
     mean, deviation, greatest = rewards
-    leverage_bonus, scale, few, width, prior = bonus
+    leverage_bonus, scale, few, width, left_out, counted = bonus
     leverage, counts = known
     for k in range(samples.shape[0]):
         best, boost = -np.inf, 1.0
@@ -41,9 +41,9 @@ def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-
             samples[k, i] += leverage_bonus * boost * np.sqrt(h / (1.0 + h))
             if rare_bonus > 0.0 and h > 0.0:
                 rows = width * (1.0 + h) / h
-                if prior > 0.0:
-                    most = width + counts[i]
-                    rows = rows - prior if rows - prior < most else most
+                if left_out > 0.0:
+                    most = width + counts[i] + counted
+                    rows = rows - left_out if rows - left_out < most else most
                     rows = rows if rows > width else width
                 if rows < few:
                     samples[k, i] += rare_bonus * np.sqrt(np.log(few / rows) / rows)

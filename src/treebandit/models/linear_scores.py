@@ -16,8 +16,11 @@ from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
 from treebandit.models.kernel_scores import KernelScores
 from treebandit.models.model import Commit, arms_of
+from treebandit.models.outliers import Outliers
 from treebandit.models.ridge import Ridge, plain_arrays, predict
-from treebandit.models.ridge_prior import learned_ridge, saved_ridge
+from treebandit.models.ridge_prior import learned_prior, saved_ridge
+from treebandit.models.screening import screened
+from treebandit.models.segments import Segments
 from treebandit.models.target_statistics import TargetStatistics
 
 #: Columns with more categories than this are not one-hot: their codes are numbers, with statistics of rewards beside.
@@ -27,8 +30,6 @@ _MOST_ARMS = 64
 _MOST_NUMBERS = 1 << 22
 #: Linear models see no more features than this, the first ones.
 _MOST_FEATURES = 1024
-#: Trees and regressions see no more columns than this, those that rewards go with most.
-_MOST_COLUMNS = 64
 #: The kernel regression needs so many columns of numbers that vary among the rows of an arm.
 _FEWEST_NUMBERS = 8
 #: An arm has few rows with less than this share of what it would have if all had as many.
@@ -47,6 +48,8 @@ class LinearEncoder(Encoder):
     rows that come again stay the same (`trees/leaf_cache.py`).
 
     ridge: the regressions, where each arm has one with a prior learned from all; None for an encoder without the score.
+    outliers: how they learn rewards that are far from what was expected.
+    segments: where rewards are nearly all noise, means of segments.
     effects: of arms too many for regressions each.
     kernel: the kernel regression on many numbers; None where there are few.
     kept: the columns that trees and regressions see; None, all. Of a column with more than 64 categories they see the
@@ -80,6 +83,8 @@ class LinearEncoder(Encoder):
         #: Whether there are so many, and choices are paths among them (`models/blend.py`).
         self.paths = False
         self.ridge: Ridge | None = None
+        self.segments: Segments | None = None
+        self.outliers = Outliers()
         self.effects: ArmEffects | None = None
         self.kernel: KernelScores | None = None
         self._statistics: TargetStatistics | None = None
@@ -102,7 +107,7 @@ class LinearEncoder(Encoder):
         The score of such a row is cross-fitted: by regressions that have not seen the row. Leaving out the row alone
         would not do: where contexts repeat, such a score falls as the row's own reward rises, and trees learn that.
         """
-        kept = screened(rows, rewards) if len(rows.columns) > _MOST_COLUMNS else None
+        kept = screened(rows, rewards, most_arms=_MOST_ARMS)
         encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding, kept=kept)
         arms = 0 if rows.arms is None else len(np.unique(rows.arms))
         encoder.many_arms = many_arms or arms > _MOST_ARMS
@@ -116,9 +121,18 @@ class LinearEncoder(Encoder):
         encoder.ridge.learn(shown, rewards)
         if rows.arms is None or not encoder.scored:
             return encoder, encoder._features(visible, rows.arms)
-        if (learned := learned_ridge(encoder.ridge.parts, _PRIOR_SHARE * len(rows))) > encoder.ridge.ridge:
-            encoder.ridge = Ridge(learned)
+        encoder.outliers = Outliers.of(rewards, arms)
+        if encoder.outliers.limited:
+            bounded = encoder.outliers.fit(rewards, encoder.ridge.predict(shown)[0])
+            if bounded is not rewards:
+                rewards, encoder.ridge = bounded, Ridge()
+                encoder.ridge.learn(shown, rewards)
+        learned = learned_prior(encoder.ridge.parts, _PRIOR_SHARE * len(rows))
+        if learned.ridge > encoder.ridge.ridge:
+            encoder.ridge = Ridge(learned.ridge)
             encoder.ridge.learn(shown, rewards)
+        if learned.noisy:
+            encoder.segments = Segments.fit(shown, rewards, learned.evidence)
         scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
         visible, codes = plain_arrays(visible, rows.arms)
         features = encoder._for_scores(len(visible), codes)
@@ -156,16 +170,19 @@ class LinearEncoder(Encoder):
         return deviation * math.sqrt(max(share, min(ridge * share, 1.0)))
 
     @property
-    def few_rows(self) -> tuple[float, float, float]:
+    def few_rows(self) -> tuple[float, float, float, float]:
         """How many rows of an arm are few, which is none where one regression serves all arms; and a row's width.
 
-        Last, how many rows a prior with λ > 1 seems to be, in terms of leverage: width · (λ - 1) / |z|², with 1 for the
-        intercept and each column as the mean of |z|².
+        Last, how many of the rows that a prior with λ > 1 seems to be do not count, and how many do. In terms of
+        leverage it is width · (λ - 1) / |z|² of them, with 1 for the intercept and each column as the mean of |z|².
+        With K arms 2 / K of them do not count, with two arms all: what a prior says of an arm was learned from others.
         """
         assert self.ridge is not None
         width, squares = float(self._linear_width), 1.0 + len(self._linear_columns)
         few = _FEW * len(self.ridge) / self._arms if self._arms else 0.0
-        return few, width, width * (self.ridge.ridge - 1.0) / squares
+        prior = width * (self.ridge.ridge - 1.0) / squares
+        left_out = min(2.0 / max(self._arms, 1), 1.0) * prior
+        return few, width, left_out, prior - left_out
 
     @property
     def sources(self) -> Indices:
@@ -183,9 +200,13 @@ class LinearEncoder(Encoder):
         """What columns and arm add to the linear score of each row."""
         assert self.ridge is not None
         found = self.ridge.attribution(self._shown(self._visible(contexts, arms), arms))
-        columns = np.zeros((len(self.columns), len(contexts)))
-        np.add.at(columns, self._places[: found.columns.shape[1]], found.columns.T)
-        return found._replace(columns=columns.T)
+        return found._replace(columns=self._by_column(found.columns))
+
+    def _by_column(self, added: Floats) -> Floats:
+        """What the columns that regressions see add, (n, seen), as that of all columns, (n, d)."""
+        columns = np.zeros((len(self.columns), len(added)))
+        np.add.at(columns, self._places[: added.shape[1]], added.T)
+        return columns.T
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""
@@ -231,6 +252,22 @@ class LinearEncoder(Encoder):
         assert rows.arms is not None
         return self.kernel.with_leverage(self._only_numbers(rows.contexts), rows.arms)
 
+    def segment_look_up(self, rows: Candidates) -> tuple[Floats, Floats]:
+        """What segments say of each row, and its leverage there, (n,) each, by the segments' probabilities."""
+        assert self.segments is not None
+        return self.segments.predict(*self._of_segments(rows))
+
+    def segment_attribution(self, rows: Candidates) -> Attribution:
+        """What columns add to what segments say of each row."""
+        assert self.segments is not None
+        mean, found = self.segments.attribution(*self._of_segments(rows))
+        none = np.zeros(len(rows))
+        return Attribution(np.full(len(rows), mean), self._by_column(found), none, none)
+
+    def _of_segments(self, rows: Candidates) -> tuple[Features, Indices]:
+        """Rows as the segments see them: the columns of the regressions, and their arms."""
+        return self._visible(rows.contexts, rows.arms)[:, : self._seen], arms_of(rows)
+
     def kernel_attribution(self, rows: Candidates) -> Attribution:
         """What columns and arm add to what the kernel regression says of each row."""
         assert self.kernel is not None
@@ -246,14 +283,30 @@ class LinearEncoder(Encoder):
         return contexts if len(self._numbers) == contexts.shape[1] else contexts.take(self._numbers, axis=1)
 
     def prepared_update(self, rows: Candidates, rewards: Floats) -> Commit:
-        """Let rows change the regressions of their arms."""
+        """Let rows change the regressions of their arms, and the means of their segments."""
         assert self.ridge is not None
         shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
-        return self.ridge.prepared(shown, rewards)
+        learn = self.ridge.prepared(shown, rewards)
+        if self.segments is None:
+            return learn
+        add = self.segments.prepared_update(*self._of_segments(rows), rewards)
+
+        def commit() -> None:
+            learn()
+            add()
+
+        return commit
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
-        linear = None if self.ridge is None else {"arms": self._arms, "ridge": self.ridge.state()}
+        linear = None
+        if self.ridge is not None:
+            linear = {
+                "arms": self._arms,
+                "ridge": self.ridge.state(),
+                "outliers": self.outliers.state(),
+                "segments": None if self.segments is None else self.segments.state(),
+            }
         effects = None if self.effects is None else self.effects.state()
         kernel = None if self.kernel is None else self.kernel.state()
         statistics = None if self._statistics is None else self._statistics.state()
@@ -283,6 +336,9 @@ class LinearEncoder(Encoder):
             encoder.ridge.restore(saved)
             if encoder.ridge.categories != encoder._linear_columns.categories:
                 raise SavedFileError("the saved regressions do not have the columns of the encoder")
+            encoder.outliers = Outliers.restored(schema.optional(linear, "outliers"))
+            if (segments := schema.optional(linear, "segments")) is not None:
+                encoder.segments = Segments.restored(segments, encoder._linear_columns.categories)
         if (effects := schema.optional(state, "effects")) is not None:
             encoder.effects = ArmEffects.restored(effects)
         encoder.many_arms, encoder.paths = schema.flag(state, "many_arms"), schema.flag(state, "paths")
@@ -326,24 +382,6 @@ class LinearEncoder(Encoder):
         if self._front:
             self._fill_arms(features, arms)
         return features
-
-
-def screened(rows: Candidates, rewards: Floats) -> Indices:
-    """The columns that rewards go with most, in rising order: by Σ over arms of n · correlation² (Fan and Lv, 2008)."""
-    arms = arms_of(rows)
-    labels = np.unique(arms)
-    relevance = np.zeros(len(rows.columns))
-    for label in labels if len(labels) <= _MOST_ARMS else [None]:
-        own = slice(None) if label is None else arms == label
-        values, paid = rows.contexts[own].astype(np.float64), rewards[own] - rewards[own].mean()
-        missing = np.isnan(values)
-        mean = np.where(missing, 0.0, values).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
-        centred = np.where(missing, 0.0, values - mean)
-        squares = np.square(centred).sum(axis=0)
-        relevance += np.where(
-            squares > 0.0, (paid @ centred) ** 2 / np.where(squares > 0.0, squares, 1.0), 0.0
-        )
-    return np.sort(np.argsort(-relevance, kind="stable")[:_MOST_COLUMNS])
 
 
 def folds(arms: Indices | None, n: int, random: np.random.Generator) -> Indices:

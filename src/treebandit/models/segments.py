@@ -1,0 +1,227 @@
+"""What arms pay in combinations of categories, averaged with all other models by how probable that is."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+
+from treebandit import schema
+from treebandit.core import Candidates, Features, Floats, Indices
+from treebandit.errors import SavedFileError
+from treebandit.features.arm_index import ArmIndex
+from treebandit.models.model import Commit, arms_of
+
+#: All segmentations together have this probability before anything is known.
+_PRIOR = 0.1
+#: No more segmentations are looked at, none with more segments, nor with more means of arms in them.
+_MOST_SEGMENTATIONS, _MOST_SEGMENTS, _MOST_MEANS = 60, 2048, 1 << 16
+#: Segmentations below this probability are left out, and all but so many of the most probable ones.
+_LEAST_PROBABILITY, _MOST_KEPT = 0.01, 4
+#: ρ is looked for among these: the evidence hardly tells values between them apart.
+_RATIOS = 4.0 ** np.arange(-5, 4)
+_UNKNOWN = np.zeros(1)
+
+
+class Segments:
+    """Means of the arms in segments, for some segmentations, each with its probability.
+
+    A segmentation is two or more columns of categories, a segment one combination of theirs. An arm with n rows in a
+    segment is expected to pay there
+
+        mean + ρ Σ (r - mean) / (1 + ρ n),   with leverage ρ / (1 + ρ n),
+
+    the posterior if each arm has an effect from N(0, ρ σ²) in each segment. Regressions add up what categories pay;
+    here a combination may pay what no sum tells. Trees find combinations by what single columns pay, and under much
+    noise they do not.
+
+    arms: that have means. mean: of all rewards when it was fitted.
+    columns: (m, d), whether a segmentation has a column; sizes: (d,), the codes of each column, the last of which is
+        for missing and later categories; 1 for numbers.
+    ratios: (m,), ρ. probabilities: (m,), against that of the regressions: what is left to 1.
+    sums: (2, size), rows and their rewards, arm by arm and segment by segment, one segmentation after the other; the
+        first arm is one without rows.
+    """
+
+    __slots__ = (
+        "_arms",
+        "_columns",
+        "_factors",
+        "_mean",
+        "_offsets",
+        "_sizes",
+        "probabilities",
+        "ratios",
+        "sums",
+    )
+
+    def __init__(
+        self,
+        arms: ArmIndex,
+        mean: float,
+        columns: Indices,
+        sizes: Indices,
+        ratios: Floats,
+        probabilities: Floats,
+    ) -> None:
+        self._arms, self._mean, self._columns, self._sizes = arms, mean, columns, sizes
+        self.ratios, self.probabilities = ratios, probabilities
+        segments = np.prod(np.where(columns == 1, sizes, 1), axis=1)
+        starts = np.concatenate([[0], np.cumsum(segments * len(arms))])
+        #: What each code adds to the place of a row's sums, (d, m); where a segmentation starts, and an arm's length.
+        self._factors = np.array([_factors(each, sizes) for each in columns], np.float64).T
+        self._offsets = starts[:-1], segments
+        self.sums: Floats = np.zeros((2, int(starts[-1])))
+
+    @classmethod
+    def fit(cls, rows: Candidates, rewards: Floats, evidence: float) -> Self | None:
+        """The most probable segmentations of learned rows; None where the regressions are more probable than all.
+
+        evidence: log evidence of the regressions for these rewards, in the unit of `ridge_prior.evidence_of`.
+        """
+        index = ArmIndex()
+        arm_rows, sizes = index.register(arms_of(rows)), np.array(rows.columns.categories, np.intp) + 1
+        candidates, mean = segmentations(rows.columns.categories, len(index)), float(rewards.mean())
+        squares, models = float(np.square(rewards - mean).sum()), []
+        for columns in candidates[:, None]:
+            one = cls(index, mean, columns, sizes, _UNKNOWN, _UNKNOWN)
+            places = one._places(rows.contexts, arm_rows)[:, 0]
+            for sums, weights in zip(one.sums, (None, rewards), strict=True):
+                sums[:] = np.bincount(places, weights, len(sums))
+            models.append((*_greatest_evidence(one.sums, mean, len(rewards), squares), one.sums))
+        odds = np.exp(np.minimum([found - evidence for found, _, _ in models], 700.0))
+        odds *= _PRIOR / ((1.0 - _PRIOR) * max(len(candidates), 1))
+        kept = np.argsort(-odds, kind="stable")[:_MOST_KEPT]
+        kept = kept[odds[kept] >= _LEAST_PROBABILITY * (1.0 + odds[kept].sum())]
+        if not len(kept):
+            return None
+        ratios, probabilities = np.array([models[i][1] for i in kept]), odds[kept] / (1.0 + odds[kept].sum())
+        segments = cls(index, mean, candidates[kept], sizes, ratios, probabilities)
+        segments.sums = np.hstack([models[i][2] for i in kept])
+        return segments
+
+    @property
+    def rest(self) -> float:
+        """The probability of everything else: regressions, trees and kernel regression."""
+        return 1.0 - float(self.probabilities.sum())
+
+    def predict(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
+        """Mean and leverage of (n,) rows, summed over the segmentations by their probabilities."""
+        share, effects = self._posterior(contexts, self._arms.find(arms))
+        return (self._mean + effects) @ self.probabilities, share @ self.probabilities
+
+    def attribution(self, contexts: Features, arms: Indices) -> tuple[float, Floats]:
+        """The part of the mean that is the same for all rows, and what columns add to it, (n, d).
+
+        Columns of a segmentation have equal shares in the effect of a segment.
+        """
+        _, effects = self._posterior(contexts, self._arms.find(arms))
+        columns = (effects * (self.probabilities / self._columns.sum(axis=1))) @ self._columns
+        return self._mean * float(self.probabilities.sum()), columns
+
+    def prepared_update(self, contexts: Features, arms: Indices, rewards: Floats) -> Commit:
+        """Let rows change the means of their segments; those of arms that are not known yet wait for the next fit."""
+        arm_rows = self._arms.find(arms)
+        known = arm_rows > 0
+        places = self._places(contexts[known], arm_rows[known])
+        changed, of_row = np.unique(places, return_inverse=True)
+        paid = np.repeat(rewards[known], len(self.ratios))
+        rows = (
+            np.bincount(of_row.ravel(), minlength=len(changed)),
+            np.bincount(of_row.ravel(), paid, len(changed)),
+        )
+        after = self.sums[:, changed] + rows
+
+        def commit() -> None:
+            self.sums[:, changed] = after
+
+        return commit
+
+    def _posterior(self, contexts: Features, arm_rows: Indices) -> tuple[Floats, Floats]:
+        """Leverage and effect of each row in each segmentation, (n, m) each."""
+        rows, paid = self.sums[:, self._places(contexts, arm_rows)]
+        share = self.ratios / (1.0 + self.ratios * rows)
+        return share, share * (paid - self._mean * rows)
+
+    def _places(self, contexts: Features, arm_rows: Indices) -> Indices:
+        """Where the sums of each row are, (n, m)."""
+        others = self._sizes - 1
+        known = (contexts >= 0.0) & (contexts < others)
+        codes = np.where(known, contexts, others).astype(np.float64)
+        starts, segments = self._offsets
+        places: Indices = (codes @ self._factors).astype(np.intp) + starts + np.outer(arm_rows, segments)
+        return places
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays."""
+        return {
+            "arms": self._arms.labels,
+            "mean": self._mean,
+            "columns": self._columns,
+            "ratios": self.ratios,
+            "probabilities": self.probabilities,
+            "sums": self.sums,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], categories: tuple[int, ...]) -> Self:
+        """The segments that `state` described, of columns with so many categories."""
+        labels, shape = schema.labels(state, "arms"), (None, len(categories))
+        columns = schema.array(state, "columns", np.intp, shape, least=0, most=1)
+        possible = segmentations(categories, len(labels) + 1)
+        if not 1 <= len(columns) <= _MOST_KEPT or not all(
+            (each == possible).all(1).any() for each in columns
+        ):
+            raise schema.refused("columns of segments", columns, "some of the segmentations of the columns")
+        m = (len(columns),)
+        ratios = schema.array(state, "ratios", np.float64, m, least=_RATIOS[0], most=_RATIOS[-1])
+        probabilities = schema.array(state, "probabilities", np.float64, m, least=0.0, most=1.0)
+        if probabilities.sum() > 1.0 + 1e-9:
+            raise SavedFileError("the probabilities of segmentations add up to more than 1")
+        sizes, mean = np.array(categories, np.intp) + 1, schema.number(state, "mean")
+        segments = cls(ArmIndex(labels), mean, columns, sizes, ratios, probabilities)
+        segments.sums = schema.array(state, "sums", np.float64, segments.sums.shape)
+        if (segments.sums[0] < 0.0).any():
+            raise SavedFileError("a segment is saved with fewer than no rows")
+        return segments
+
+
+def segmentations(categories: tuple[int, ...], arms: int) -> Indices:
+    """All that are looked at, (m, d), 1 where one has a column: pairs of columns, triples, and so on while few."""
+    places = [place for place, count in enumerate(categories) if count > 1]
+    found: list[tuple[int, ...]] = []
+    most, looked_at = min(_MOST_SEGMENTS, _MOST_MEANS // arms), 0
+    for size in range(2, len(places) + 1):
+        looked_at += math.comb(len(places), size)
+        if looked_at > _MOST_SEGMENTATIONS:
+            break
+        of_size = combinations(places, size)
+        found += [each for each in of_size if math.prod(categories[place] + 1 for place in each) <= most]
+    columns = np.zeros((len(found), len(categories)), np.intp)
+    for i, each in enumerate(found):
+        columns[i, list(each)] = 1
+    return columns
+
+
+def _factors(columns: Indices, sizes: Indices) -> list[int]:
+    """What the code of each column is multiplied with, so that all segments have numbers of their own."""
+    factors, step = [], 1
+    for used, size in zip(columns.tolist(), sizes.tolist(), strict=True):
+        factors.append(step if used else 0)
+        step *= size if used else 1
+    return factors
+
+
+def _greatest_evidence(sums: Floats, mean: float, n: int, total: float) -> tuple[float, float]:
+    """The log evidence of a segmentation with the best ρ, and that ρ, from rows and rewards of its means.
+
+    As `ridge_prior.evidence_of`: - n/2 · ln(Q / Σ (r - mean)²) - ½ Σ ln(1 + ρ n), with Q what the effects leave.
+    """
+    rows, paid = sums[:, sums[0] > 0.0]
+    grown = 1.0 + _RATIOS[:, None] * rows
+    explained = (_RATIOS[:, None] * np.square(paid - mean * rows) / grown).sum(axis=1)
+    evidences = -0.5 * (n * np.log(np.maximum(1.0 - explained / total, 1e-12)) + np.log(grown).sum(axis=1))
+    best = int(np.argmax(evidences))
+    return float(evidences[best]), float(_RATIOS[best])
