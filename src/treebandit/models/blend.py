@@ -285,7 +285,7 @@ class Blend(TreeModel):
         if effects is not None and effects.active and rows.arms is not None:
             samples += w * (scores - samples)
             tree = int(random.integers(leaves.forest.n_trees))
-            groups = leaves.forest.find_leaves_of(tree, features)
+            groups = leaves.find_leaves_of(tree, features)
             share = scale * (_PATH_EFFECTS if encoder.paths else _EFFECTS)
             samples += effects.sample(
                 rows.arms, samples, draws, random, scale=share, groups=groups, units=units

@@ -159,6 +159,8 @@ def needed_capacities(arrays: Arrays, contexts: Features, arm_rows: Indices) -> 
         return {arm_row: min(max(int(arrays.blocks[arm_row, SIZE]), first) + len(coded), width)}
     each = np.unique(arm_rows)
     needed = dict(zip(each.tolist(), np.maximum(arrays.blocks[each, SIZE], first).tolist(), strict=True))
+    if not len(coded):
+        return needed
     codes = contexts[:, coded]
     with np.errstate(invalid="ignore"):
         valid = (codes >= 0) & (codes < arrays.columns[CATEGORIES, coded]) & (codes == np.floor(codes))
