@@ -167,9 +167,8 @@ class Blend(TreeModel):
         """Let rows change leaves, regressions and effects; weighed: and all weights, by what each predicted."""
         encoder, targets = fit.encoder, fit.scale.standardised(rewards)
         assert isinstance(encoder, LinearEncoder)
-        features, scores, *_ = encoder.look_up(rows.contexts, rows.arms)
+        features, scores, learn = encoder.scored_update(rows, targets)
         update = fit.leaves.prepared_update(features, targets)
-        learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
         kernel = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
         w, before, kernel_before = self.linear_weight, self.errors, self.kernel_errors
         predicted, change = update.predicted, None
@@ -280,8 +279,9 @@ class Blend(TreeModel):
         """
         leaves, encoder, features, scores, *known = self._look_up(rows)
         samples, units = _drawn(leaves, features, draws, random, scale=scale, paths=encoder.paths)
-        scores = np.maximum(scores, self.scale.least)
         w, effects = self.linear_weight, encoder.effects
+        if effects is not None or encoder.kernel is not None:
+            scores = np.maximum(scores, self.scale.least)
         if effects is not None and effects.active and rows.arms is not None:
             samples += w * (scores - samples)
             tree = int(random.integers(leaves.forest.n_trees))
@@ -300,7 +300,7 @@ class Blend(TreeModel):
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
             bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
-            rewards = mean if boost else -math.inf, deviation, self.scale.greatest
+            rewards = mean if boost else -math.inf, deviation, self.scale.greatest, self.scale.least
             blend_kernels.explore(samples, scores, tuple(known), w, bonuses, rewards)
         return self.scale.mean + self.scale.deviation * samples
 

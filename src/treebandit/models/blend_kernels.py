@@ -19,17 +19,18 @@ def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-
         rows like this one, n = width (1 + h) / h, the bonus is greater by scale · √(ln(few / n) / n) standard
         deviations, or times what can still be won if that is less. The prior's rows do not count: n is less by them,
         and no more than width and all rows of the arm.
-    rewards: mean, standard deviation and greatest of the rewards. Where the best candidate of a draw falls short of
-        that mean by more than a deviation, the first bonus is multiplied by the square of the deviations it is. A mean
-        of -inf, and it is always the same.
+    rewards: mean, standard deviation, greatest and least of the rewards. Scores count as no less than the least. Where
+        the best candidate of a draw falls short of that mean by more than a deviation, the first bonus is multiplied by
+        the square of the deviations it is. A mean of -inf, and it is always the same.
     """
-    mean, deviation, greatest = rewards
+    mean, deviation, greatest, least = rewards
     leverage_bonus, scale, few, width, prior = bonus
     leverage, counts = known
     for k in range(samples.shape[0]):
         best, boost = -np.inf, 1.0
         for i in range(samples.shape[1]):
-            samples[k, i] += weight * (scores[i] - samples[k, i])
+            score = least if scores[i] < least else scores[i]
+            samples[k, i] += weight * (score - samples[k, i])
             best = samples[k, i] if samples[k, i] > best else best
         if mean - best > deviation > 0.0:
             boost = (mean - best) / deviation

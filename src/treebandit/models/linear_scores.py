@@ -16,7 +16,7 @@ from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
 from treebandit.models.kernel_scores import KernelScores
 from treebandit.models.model import Commit, arms_of
-from treebandit.models.ridge import Ridge, plain_arrays, predict
+from treebandit.models.ridge import Ridge, plain_arrays
 from treebandit.models.ridge_prior import learned_ridge, saved_ridge
 from treebandit.models.target_statistics import TargetStatistics
 
@@ -122,7 +122,7 @@ class LinearEncoder(Encoder):
         scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
         visible, codes = plain_arrays(visible, rows.arms)
         features = encoder._for_scores(len(visible), codes)
-        encoder._look_up(visible, codes[:0], features)
+        encoder.ridge.look_up(visible, codes[:0], encoder._layout, features)
         features[:, -1] = scores
         return encoder, features
 
@@ -200,12 +200,8 @@ class LinearEncoder(Encoder):
             return self._features(visible, arms), *self.ridge.predict(self._shown(visible, arms))
         visible, codes = plain_arrays(visible, arms)
         features = self._for_scores(len(visible), codes)
-        return features, *self._look_up(visible, codes, features)
-
-    def _look_up(self, visible: Features, arms: Indices, features: Features) -> Floats:
-        """Fill in features but for the arms, and predict, (3, n); without arms nothing is predicted."""
         assert self.ridge is not None
-        return predict(self.ridge.parts, visible, arms, self._layout, features)
+        return features, *self.ridge.look_up(visible, codes, self._layout, features)
 
     def fit_kernel(
         self, rows: Candidates, rewards: Floats, random: np.random.Generator
@@ -250,6 +246,17 @@ class LinearEncoder(Encoder):
         assert self.ridge is not None
         shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
         return self.ridge.prepared(shown, rewards)
+
+    def scored_update(self, rows: Candidates, rewards: Floats) -> tuple[Features, Floats, Commit | None]:
+        """Features and linear score of each row, and the update by them; None where there are no regressions."""
+        if self.ridge is None or not self.scored:
+            features, scores, *_ = self.look_up(rows.contexts, rows.arms)
+            return features, scores, None if self.ridge is None else self.prepared_update(rows, rewards)
+        # What both need is found once, since most updates are of one row.
+        visible, codes = plain_arrays(self._visible(rows.contexts, rows.arms), rows.arms)
+        features = self._for_scores(len(visible), codes)
+        scores = self.ridge.look_up(visible, codes, self._layout, features)[0]
+        return features, scores, self.ridge.prepared_arrays(self._linear_columns, visible, codes, rewards)
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""

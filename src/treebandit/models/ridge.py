@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
@@ -57,6 +58,8 @@ class Ridge:
         self._arms = ArmIndex()
         #: `Arrays` as kernels take them; empty before the first row.
         self.parts: Parts = ()
+        #: Scratch for arrays of this width, kept from one row to the next.
+        self._scratch: tuple[NDArray[np.int64], Floats] = np.empty(0, np.int64), np.empty((3, 0))
 
     def __len__(self) -> int:
         """How many rows were learned."""
@@ -94,10 +97,12 @@ class Ridge:
 
         how: what `RewardModel` names besides; a regression learns the same in any round, and without chance.
         """
-        columns = rows.columns
+        return self.prepared_arrays(rows.columns, *plain_arrays(rows.contexts, rows.arms), rewards)
+
+    def prepared_arrays(self, columns: Columns, contexts: Features, arms: Indices, rewards: Floats) -> Commit:
+        """The same of what `plain_arrays` gave."""
         if self._columns is not None and columns is not self._columns:
             columns = self._merged(columns)
-        contexts, arms = plain_arrays(rows.contexts, rows.arms)
         index, parts = self._arms, self.parts
         if columns is not self._columns or not self._has_room(arms):
             index, parts = self._with_room(columns, contexts, arms)
@@ -106,9 +111,31 @@ class Ridge:
 
         def commit() -> None:
             self._columns, self._arms, self.parts = columns, index, parts
-            ridge_kernels.learn(parts, contexts, arms, targets, version, (*scratch(parts), counts))
+            ridge_kernels.learn(parts, contexts, arms, targets, version, (*self._own_scratch(parts), counts))
 
         return commit
+
+    def _own_scratch(self, parts: Parts) -> tuple[NDArray[np.int64], Floats]:
+        """Scratch for arrays of this model, which one caller uses at a time."""
+        if len(self._scratch[0]) != parts[2].shape[1]:
+            self._scratch = scratch(parts)
+        return self._scratch
+
+    def look_up(
+        self,
+        contexts: Features,
+        arms: Indices,
+        layout: OneHotLayout,
+        features: Features,
+        parts: Parts | None = None,
+    ) -> Floats:
+        """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel.
+
+        parts: the arrays, where these are not those of the model.
+        """
+        found, parts = np.empty((3, len(arms))), parts or self.parts
+        ridge_kernels.predict(parts, contexts, arms, layout, (found, features), self._own_scratch(parts))
+        return found
 
     def _has_room(self, arms: Indices) -> bool:
         """Whether one more row of this arm surely fits into the arrays as they are; not asked of many rows."""
@@ -145,7 +172,7 @@ class Ridge:
 
     def _predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
         parts, features = self._parts_for(rows), np.empty((len(rows), 1), np.float32)
-        found = predict(parts, *plain_arrays(rows.contexts, rows.arms), _NO_LAYOUT, features)
+        found = self.look_up(*plain_arrays(rows.contexts, rows.arms), _NO_LAYOUT, features, parts)
         return found[0], found[1], found[2]
 
     def estimate(self, rows: Candidates) -> Estimate:
@@ -325,15 +352,6 @@ class SharedRidge(Ridge):
                 "the saved ridge regression has other arms than it counts; save the agent again"
             )
         self._codes, self._counts = ArmIndex(labels.copy()), counts.copy()
-
-
-def predict(
-    parts: Parts, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features
-) -> Floats:
-    """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel."""
-    found = np.empty((3, len(arms)))
-    ridge_kernels.predict(parts, contexts, arms, layout, (found, features), scratch(parts))
-    return found
 
 
 def merged(known: Columns, given: Columns) -> Columns:

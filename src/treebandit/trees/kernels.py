@@ -34,6 +34,7 @@ OUTPUT, VARIANCE, COUNT, MEAN = 0, 1, 2, 3
 NOISE_SCALE = (3.0 / (65536.0**2 - 1.0)) ** 0.5
 #: Draw k of a key is the first draw of the key k times this number further on, modulo 2⁶⁴.
 NEXT_DRAW = 0xD1342543DE82EF95
+_NONE_SHARED = np.empty(0, np.uint64), np.empty((0, 1))
 #: From one number of a splitmix64 stream to the next.
 STEP = np.uint64(0x9E3779B97F4A7C15)
 
@@ -256,9 +257,8 @@ def draw_rows(
     samples = np.zeros((n, draws))
     # Comparing leaves costs time, too: with one draw, or few of many rows, more than it saves.
     shared = n if draws > 1 and 1 < n < 4 * draws and n <= _FEWEST_ROWS else 0
-    rows, found = scratch(n, features.shape[1])
-    more = np.empty(shared, np.uint64), np.empty((shared, draws))
-    sample_rows(forest, table, features, noise, samples, (rows, found, *more))
+    more = (np.empty(shared, np.uint64), np.empty((shared, draws))) if shared else _NONE_SHARED
+    sample_rows(forest, table, features, noise, samples, (*scratch(n, features.shape[1]), *more))
     return samples
 
 

@@ -234,7 +234,7 @@ class LeafStatistics:
         return commit.predicted
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class LeafUpdate:
     """A prepared update of leaf statistics: the first call makes it, further calls change nothing.
 
