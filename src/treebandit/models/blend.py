@@ -300,8 +300,10 @@ class Blend(TreeModel):
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
             bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
-            rewards = mean if boost else -math.inf, deviation, self.scale.greatest, self.scale.least
-            blend_kernels.explore(samples, scores, tuple(known), w, bonuses, rewards)
+            rewards = mean if boost else -math.inf, deviation, self.scale.greatest
+            unit = self.scale.mean, self.scale.deviation, self.scale.least
+            blend_kernels.explore(samples, scores, tuple(known), w, bonuses, rewards, unit)
+            return samples
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:

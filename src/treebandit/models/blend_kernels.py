@@ -10,7 +10,7 @@ from treebandit.compiled import kernel
 
 
 @kernel
-def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-untyped-def]
+def explore(samples, scores, known, weight, bonus, rewards, unit=(0.0, 1.0, -np.inf)):  # type: ignore[no-untyped-def]
     """(1 - w) · draw of the forest + w · score + bonuses, in place of (draws, n) samples.
 
     known: h, the leverage, and how many rows the arm has, (n,) each.
@@ -19,13 +19,15 @@ def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-
         rows like this one, n = width (1 + h) / h, the bonus is greater by scale · √(ln(few / n) / n) standard
         deviations, or times what can still be won if that is less. The prior's rows do not count: n is less by them,
         and no more than width and all rows of the arm.
-    rewards: mean, standard deviation, greatest and least of the rewards. Scores count as no less than the least. Where
-        the best candidate of a draw falls short of that mean by more than a deviation, the first bonus is multiplied by
-        the square of the deviations it is. A mean of -inf, and it is always the same.
+    rewards: mean, standard deviation and greatest of the rewards. Where the best candidate of a draw falls short of
+        that mean by more than a deviation, the first bonus is multiplied by the square of the deviations it is. A mean
+        of -inf, and it is always the same.
+    unit: mean and deviation that samples are turned back to in the end; and the least reward, which scores count as
+        where they are below.
     """
-    mean, deviation, greatest, least = rewards
+    mean, deviation, greatest = rewards
     leverage_bonus, scale, few, width, prior = bonus
-    leverage, counts = known
+    (leverage, counts), (origin, size, least) = known, unit
     for k in range(samples.shape[0]):
         best, boost = -np.inf, 1.0
         for i in range(samples.shape[1]):
@@ -48,3 +50,4 @@ def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-
                     rows = rows if rows > width else width
                 if rows < few:
                     samples[k, i] += rare_bonus * np.sqrt(np.log(few / rows) / rows)
+            samples[k, i] = origin + size * samples[k, i]

@@ -116,7 +116,8 @@ class LinearEncoder(Encoder):
         encoder.ridge.learn(shown, rewards)
         if rows.arms is None or not encoder.scored:
             return encoder, encoder._features(visible, rows.arms)
-        if (learned := learned_ridge(encoder.ridge.parts, _PRIOR_SHARE * len(rows))) > encoder.ridge.ridge:
+        learned = learned_ridge(encoder.ridge.parts, _PRIOR_SHARE * len(rows))
+        if learned > encoder.ridge.ridge and not encoder.ridge.solve_anew(learned):
             encoder.ridge = Ridge(learned)
             encoder.ridge.learn(shown, rewards)
         scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))

@@ -31,6 +31,7 @@ from treebandit.models.ridge_arrays import (
     scratch,
 )
 
+_NO_ARMS = np.empty(0, np.intp)
 _NO_LAYOUT: OneHotLayout = np.empty(0, np.intp), np.empty(0, np.float32), np.empty(0, np.bool_)
 
 
@@ -107,7 +108,7 @@ class Ridge:
         if columns is not self._columns or not self._has_room(arms):
             index, parts = self._with_room(columns, contexts, arms)
         version, targets = parts[-1].item(VERSION), np.array(rewards, np.float64)
-        counts = np.empty((2, len(parts[1])), np.int64)
+        counts = np.zeros((2, len(parts[1])), np.int64)
 
         def commit() -> None:
             self._columns, self._arms, self.parts = columns, index, parts
@@ -121,19 +122,9 @@ class Ridge:
             self._scratch = scratch(parts)
         return self._scratch
 
-    def look_up(
-        self,
-        contexts: Features,
-        arms: Indices,
-        layout: OneHotLayout,
-        features: Features,
-        parts: Parts | None = None,
-    ) -> Floats:
-        """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel.
-
-        parts: the arrays, where these are not those of the model.
-        """
-        found, parts = np.empty((3, len(arms))), parts or self.parts
+    def look_up(self, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features) -> Floats:
+        """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel."""
+        found, parts = np.empty((3, len(arms))), self.parts
         ridge_kernels.predict(parts, contexts, arms, layout, (found, features), self._own_scratch(parts))
         return found
 
@@ -166,14 +157,26 @@ class Ridge:
         """Take in rows with their rewards."""
         self.prepared(rows, rewards)()
 
+    def solve_anew(self, ridge: float) -> bool:
+        """Take up another λ as if all rows had been learned at once with it; False, and nothing, where that differs.
+
+        It does by a few digits for an arm with no more rows than coordinates, which are learned one by one.
+        """
+        counts = ridge_store.set_prior(Arrays(*self.parts), ridge)
+        if counts is not None:
+            self.ridge, rows = ridge, (np.empty((0, len(self.categories)), np.float32), _NO_ARMS, np.empty(0))
+            ridge_kernels.learn(self.parts, *rows, 0.0, (*self._own_scratch(self.parts), counts))
+        return counts is not None
+
     def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
         """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row; by the columns learned."""
         return self._predict(self._learned_columns(rows))
 
     def _predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
-        parts, features = self._parts_for(rows), np.empty((len(rows), 1), np.float32)
-        found = self.look_up(*plain_arrays(rows.contexts, rows.arms), _NO_LAYOUT, features, parts)
-        return found[0], found[1], found[2]
+        parts, (contexts, arms) = self._parts_for(rows), plain_arrays(rows.contexts, rows.arms)
+        made = np.empty((3, len(arms))), np.empty((len(arms), 1), np.float32)
+        ridge_kernels.predict(parts, contexts, arms, _NO_LAYOUT, made, self._own_scratch(parts))
+        return made[0][0], made[0][1], made[0][2]
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""

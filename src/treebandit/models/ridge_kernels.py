@@ -218,7 +218,7 @@ def _update(solution, size, row, filled, reward):  # type: ignore[no-untyped-def
 def learn(parts, contexts, arms, rewards, version, scratch):  # type: ignore[no-untyped-def]
     """Learn (n, d) contexts of (n,) arms with their rewards, if the model still has this version.
 
-    scratch: for a row, and (2, blocks).
+    scratch: for a row, and (2, blocks) zeros, of which the second row may tell blocks that are to be solved anew.
     """
     model = Arrays(*parts)
     columns, blocks, places, store, numbers = model
@@ -228,9 +228,6 @@ def learn(parts, contexts, arms, rewards, version, scratch):  # type: ignore[no-
     if numbers[STANDARDISE] and numbers[REWARDS] == 0.0:
         numbers[ORIGIN] = rewards[0]
     added, stale = counts[0], counts[1]
-    for block in range(blocks.shape[0]):
-        added[block] = 0
-        stale[block] = 0
     anew = False
     for i in range(n):
         anew |= _update_moments(columns, contexts[i], numbers[REWARDS] + i)

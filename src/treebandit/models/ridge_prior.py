@@ -30,7 +30,7 @@ def learned_ridge(parts: Parts, most: float) -> float:
 
     From 1 upwards until the evidence falls: where slopes are plain to see this takes two factors per arm.
     """
-    ridge, stronger, sums = 1.0, min(_STEP, most), _dense(parts)
+    ridge, stronger, sums = 1.0, min(_STEP, most), _sums(parts)
     best = _log_evidence(parts, sums, ridge) if stronger > ridge else math.inf
     while stronger > ridge and (evidence := _log_evidence(parts, sums, stronger)) > best:
         ridge, best, stronger = stronger, evidence, min(_STEP * stronger, most)
@@ -53,32 +53,38 @@ def log_evidence(parts: Parts, ridge: float) -> float:
     σ² is the one that makes it greatest, Q / n; so it is - n/2 · ln Q - ½ Σ ln det(I + Σ zz' / λ) over arms, with
     Q = Σ r² - Σ b'A⁻¹b, r less the mean of all rewards and b = Σ zr.
     """
-    return _log_evidence(parts, _dense(parts), ridge)
+    return _log_evidence(parts, _sums(parts), ridge)
 
 
-def _log_evidence(parts: Parts, sums: list[tuple[Floats, Floats]], ridge: float) -> float:
+def _log_evidence(parts: Parts, sums: list[Floats], ridge: float) -> float:
     numbers, explained, determinant = parts[-1], 0.0, 0.0
     n, total = numbers[REWARDS], numbers[REWARD_SQUARES]
     if n == 0.0 or total <= 0.0:
         return 0.0
-    for gram, moment in sums:
-        matrix = gram.copy()
-        matrix[np.diag_indices(len(matrix))] += ridge
-        explained += float(moment @ np.linalg.solve(matrix, moment))
-        determinant += float(np.linalg.slogdet(matrix)[1]) - len(matrix) * math.log(ridge)
+    for matrix in sums:
+        size, root = len(matrix) - 1, matrix.copy()
+        root[range(size), range(size)] += ridge
+        diagonal = np.linalg.cholesky(root).diagonal()
+        explained += 2.0 * total - float(diagonal[-1]) ** 2
+        determinant += 2.0 * float(np.log(diagonal[:-1]).sum()) - size * math.log(ridge)
     return float(-0.5 * (n * math.log(max(1.0 - explained / total, 1e-12)) + determinant))
 
 
-def _dense(parts: Parts) -> list[tuple[Floats, Floats]]:
-    """Σ zz', and Σ zr with r less the mean of all rewards, of each arm that has rows."""
+def _sums(parts: Parts) -> list[Floats]:
+    """Of each arm that has rows Σ zz', below it b, and in the corner 2 Σ r² of all; only what a Cholesky factor reads.
+
+    The corner of the factor of such a matrix, with λ on its diagonal, is the root of 2 Σ r² - b'A⁻¹b: so one factor
+    tells both b'A⁻¹b and the determinant.
+    """
     _, blocks, _, store, numbers = parts
     found = []
     for size, capacity, start in blocks[blocks[:, SIZE] > 0][:, [SIZE, CAPACITY, START]].tolist():
-        middle = start + capacity * (capacity + 1) // 2
-        # Σ z is the first column: the first entry of every z is 1. Block 0, of arms not seen, has no rows.
-        if store[SUMS, start] > 0.0:
-            dense = np.zeros((size, size))
-            dense[np.tril_indices(size)] = store[SUMS, start : start + size * (size + 1) // 2]
-            moment = store[SUMS, middle : middle + size] - numbers[REWARD_MEAN] * dense[:, 0]
-            found.append((np.tril(dense, -1).T + dense, moment))
+        if store[SUMS, start] > 0.0:  # not of arms not seen, which have no rows
+            matrix, middle = np.zeros((size + 1, size + 1)), start + capacity * (capacity + 1) // 2
+            matrix[np.tril_indices(size)] = store[SUMS, start : start + size * (size + 1) // 2]
+            # Σ z is the first column: the first entry of every z is 1.
+            matrix[size, :size] = store[SUMS, middle : middle + size]
+            matrix[size, :size] -= numbers[REWARD_MEAN] * matrix[:size, 0]
+            matrix[size, size] = 2.0 * numbers[REWARD_SQUARES]
+            found.append(matrix)
     return found

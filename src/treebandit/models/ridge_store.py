@@ -35,6 +35,7 @@ from treebandit.models.ridge_arrays import (
     SOLUTION,
     SQUARES,
     START,
+    SUMS,
     VERSION,
     Arrays,
 )
@@ -228,6 +229,22 @@ def _copied(arrays: Arrays, blocks: NDArray[np.int64], store: Floats, moved: lis
             places = places.copy() if places is arrays.places else places
             places[block, :first], blocks[block, SIZE] = np.arange(first), first
     return arrays._replace(blocks=blocks, places=places, store=store)
+
+
+def set_prior(arrays: Arrays, ridge: float) -> NDArray[np.int64] | None:
+    """Set λ of regressions that have learned all rows at once; flags of the blocks that are to be solved anew.
+
+    None, and nothing is set, where an arm has no more rows than coordinates.
+    """
+    _, blocks, _, store, numbers = arrays
+    counts, arms = np.zeros((2, len(blocks)), np.int64), np.flatnonzero(blocks[:, SIZE])[1:]
+    if (store[SUMS, blocks[arms, START]] <= blocks[arms, SIZE]).any():
+        return None
+    numbers[RIDGE], numbers[VERSION], counts[1, arms] = ridge, 0.0, 1
+    for block in (0, *arms.tolist()):
+        unknown = np.arange(blocks[block, SIZE] if block else 0, blocks[block, CAPACITY])
+        store[SOLUTION, blocks[block, START] + unknown * (unknown + 3) // 2] = 1.0 / ridge
+    return counts
 
 
 def state_of(arrays: Arrays, columns: Columns, labels: Indices) -> dict[str, Any]:
