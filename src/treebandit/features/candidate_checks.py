@@ -20,7 +20,7 @@ def check_whole(candidates: Candidates) -> None:
         raise ShapeError(
             f"contexts are a {type(contexts).__name__} of type {kind}, shape {shape}; expected float32, (n, d)"
         )
-    if not isinstance(columns, Columns) or len(columns) != contexts.shape[1]:
+    if not isinstance(columns, Columns) or len(columns.categories) != contexts.shape[1]:
         raise ShapeError(
             f"contexts of {contexts.shape[1]} features, but columns are {shown(columns)}; describe each feature"
         )

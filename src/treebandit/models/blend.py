@@ -277,7 +277,7 @@ class Blend(TreeModel):
         boost: where even the best candidate of a draw falls short of the mean reward by more than a standard deviation,
             the bonus is multiplied by the square of that shortfall: a round that seems lost costs little to explore.
         """
-        leaves, encoder, features, scores, *known = self._look_up(rows)
+        leaves, encoder, features, scores, leverage, counts = self._look_up(rows)
         samples, units = _drawn(leaves, features, draws, random, scale=scale, paths=encoder.paths)
         w, effects = self.linear_weight, encoder.effects
         if effects is not None or encoder.kernel is not None:
@@ -302,7 +302,7 @@ class Blend(TreeModel):
             bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
             rewards = mean if boost else -math.inf, deviation, self.scale.greatest
             unit = self.scale.mean, self.scale.deviation, self.scale.least
-            blend_kernels.explore(samples, scores, tuple(known), w, bonuses, rewards, unit)
+            blend_kernels.explore(samples, scores, (leverage, counts), w, bonuses, rewards, unit)
             return samples
         return self.scale.mean + self.scale.deviation * samples
 

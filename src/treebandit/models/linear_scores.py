@@ -164,7 +164,7 @@ class LinearEncoder(Encoder):
         intercept and each column as the mean of |z|².
         """
         assert self.ridge is not None
-        width, squares = float(self._linear_width), 1.0 + len(self._linear_columns)
+        width, squares = float(self._linear_width), 1.0 + self._seen
         few = _FEW * len(self.ridge) / self._arms if self._arms else 0.0
         return few, width, width * (self.ridge.ridge - 1.0) / squares
 
@@ -310,7 +310,7 @@ class LinearEncoder(Encoder):
         seen = contexts
         if self._kept is not None:
             seen = contexts.take(self._kept, axis=1)
-        elif contexts.shape[1] > len(self.columns):  # some were added since
+        elif contexts.shape[1] > len(self.columns.categories):  # some were added since
             seen = contexts[:, : len(self.columns)]
         if self._statistics is None:
             return seen

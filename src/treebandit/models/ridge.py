@@ -136,7 +136,8 @@ class Ridge:
         size, capacity = blocks.item(block, SIZE), blocks.item(block, CAPACITY)
         if capacity >= places.shape[1]:
             return True
-        coded = len(self._columns) - self._columns.categories.count(0)
+        categories = self._columns.categories
+        coded = len(categories) - categories.count(0)
         return bool(size + coded <= capacity)
 
     def _with_room(self, columns: Columns, contexts: Features, arms: Indices) -> tuple[ArmIndex, Parts]:
