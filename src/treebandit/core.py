@@ -71,7 +71,13 @@ class Candidates:
 
     def __getitem__(self, rows: Any) -> Candidates:
         """The candidates in `rows` (an index array, a slice or a mask)."""
-        return Candidates(self.contexts[rows], None if self.arms is None else self.arms[rows], self.columns)
+        if (
+            type(rows) is np.ndarray and rows.dtype == np.intp
+        ):  # as an oracle gives them: in a third of the time
+            contexts = self.contexts.take(rows, axis=0)
+        else:
+            contexts = self.contexts[rows]
+        return Candidates(contexts, None if self.arms is None else self.arms[rows], self.columns)
 
     @classmethod
     def joined(cls, parts: Sequence[Candidates]) -> Candidates:

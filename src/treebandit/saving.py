@@ -27,7 +27,7 @@ from treebandit.files import replacing
 from treebandit.parameters import check_number, is_ours
 
 FORMAT = "treebandit agent"
-VERSION = 6
+VERSION = 7
 #: Bytes that a file may take in memory, unless the caller allows more.
 MAX_BYTES = 1 << 30
 #: For files that were written by the caller's own program.

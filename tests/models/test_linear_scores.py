@@ -3,7 +3,8 @@ import pytest
 
 from treebandit.core import Candidates, Columns
 from treebandit.errors import SavedFileError
-from treebandit.models.linear_scores import LinearEncoder, folds
+from treebandit.models.cross_fitting import folds
+from treebandit.models.linear_scores import LinearEncoder
 
 COLUMNS = Columns((0, 0, 3))
 
@@ -177,7 +178,7 @@ def test_features_beyond_the_first_1024_do_no_harm():
     encoder, features = fitted(rows, random.random(20))
     assert features.shape == (20, 1100)
     before = encoder.look_up(contexts[:1], None)[1][0]
-    encoder.prepared_update(rows[:1], np.array([5.0]))()
+    encoder.scored_update(rows[:1], np.array([5.0]))[-1]()
     assert encoder.look_up(contexts[:1], None)[1][0] > before
 
 

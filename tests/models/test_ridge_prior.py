@@ -31,6 +31,31 @@ def test_the_evidence_is_the_density_of_all_rewards(ridge, batch):
     assert 0.0 < explained < 1.0
 
 
+@pytest.mark.parametrize("ridge", [16.0, 12.7])
+def test_solved_anew_is_as_learned_at_once_with_that_prior_to_the_last_bit(ridge):
+    random = np.random.default_rng(0)
+    rows = Candidates(mixed_rows(400, random), random.integers(3, size=400), MIXED)
+    rewards = random.normal(size=400)
+    model, expected = Ridge(), Ridge(ridge)
+    model.learn(rows, rewards)
+    expected.learn(rows, rewards)
+    assert model.solve_anew(ridge)
+    assert model.ridge == ridge
+    for part, wanted in zip(model.parts, expected.parts, strict=True):
+        np.testing.assert_array_equal(part, wanted)
+
+
+def test_few_rows_of_an_arm_are_not_solved_anew():
+    random = np.random.default_rng(0)
+    model = Ridge()
+    model.learn(Candidates(mixed_rows(60, random), (np.arange(60) > 0).astype(np.intp), MIXED), np.ones(60))
+    before = [part.copy() for part in model.parts]
+    assert not model.solve_anew(4.0)
+    assert model.ridge == 1.0
+    for part, wanted in zip(model.parts, before, strict=True):
+        np.testing.assert_array_equal(part, wanted)
+
+
 def learned_from(slope, noise, *, n=2000, most=1e6, seed=0):
     random = np.random.default_rng(seed)
     contexts, arms = mixed_rows(n, random), random.integers(5, size=n)

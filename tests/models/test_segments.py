@@ -64,9 +64,17 @@ def test_probabilities_are_those_of_the_densities():
     )
 
 
+def predicted(segments, contexts, arms):
+    """Score and leverage beside regressions that say 0.5, with leverage 0.25."""
+    scores, leverage = np.full(len(arms), 0.5), np.full(len(arms), 0.25)
+    segments.average(contexts, arms, scores, leverage)
+    return scores, leverage
+
+
 def by_hand(segments, seen, rewards, rows):
     """Means and leverage of rows, segment by segment."""
-    mean, means, leverage = segments.state()["mean"], np.zeros(len(rows)), np.zeros(len(rows))
+    mean, rest = segments.state()["mean"], 1.0 - segments.probabilities.sum()
+    means, leverage = np.full(len(rows), 0.5 * rest), np.full(len(rows), 0.25 * rest)
     members = segments.state()["columns"], segments.ratios, segments.probabilities
     for columns, ratio, probability in zip(*members, strict=True):
         places = np.flatnonzero(columns)
@@ -90,7 +98,7 @@ def test_scores_and_leverage_are_the_posterior_row_by_row_or_in_bulk(batch):
         commit()
         commit()  # which may be repeated
     asked = visitors(40, seed=1)
-    found = segments.predict(asked.contexts, asked.arms)
+    found = predicted(segments, asked.contexts, asked.arms)
     np.testing.assert_allclose(found, by_hand(segments, rows, rewards, asked), atol=1e-12)
 
 
@@ -100,14 +108,15 @@ def test_arms_and_categories_that_were_not_seen_are_at_the_prior():
     before = segments.sums.copy()
     segments.prepared_update(rows.contexts[:5], np.full(5, 99), np.ones(5))()
     np.testing.assert_array_equal(segments.sums, before)
-    prior = segments.probabilities @ segments.ratios
+    rest = 1.0 - segments.probabilities.sum()
+    prior = segments.probabilities @ segments.ratios + 0.25 * rest
     contexts = np.array([[0, 0, 0, 0], [7, 0, 7, 7], [np.nan] * 4, [-1, 0, 0.5, 9]], np.float32)
-    _, leverage = segments.predict(contexts[:1], np.array([99]))
+    _, leverage = predicted(segments, contexts[:1], np.array([99]))
     assert leverage[0] == pytest.approx(prior)
-    scores, leverage = segments.predict(contexts[1:3], np.array([0, 1]))
+    scores, leverage = predicted(segments, contexts[1:3], np.array([0, 1]))
     np.testing.assert_allclose(leverage, prior)
-    np.testing.assert_allclose(scores, segments.probabilities.sum() * segments.state()["mean"])
-    assert np.isfinite(segments.predict(contexts[3:], np.array([0]))).all()
+    np.testing.assert_allclose(scores, (1.0 - rest) * segments.state()["mean"] + 0.5 * rest)
+    assert np.isfinite(predicted(segments, contexts[3:], np.array([0]))).all()
 
 
 def test_regressions_that_are_more_probable_leave_no_segments():
@@ -119,9 +128,9 @@ def test_regressions_that_are_more_probable_leave_no_segments():
 def test_what_columns_add_is_the_mean():
     rows = visitors(400)
     segments = Segments.fit(rows, paid(rows), -1.0)
-    baseline, columns = segments.attribution(rows.contexts, rows.arms)
-    np.testing.assert_allclose(baseline + columns.sum(1), segments.predict(rows.contexts, rows.arms)[0])
-    assert not columns[:, 1].any()
+    found, rest = segments.attribution(rows.contexts, rows.arms), 1.0 - segments.probabilities.sum()
+    np.testing.assert_allclose(found.mean + 0.5 * rest, predicted(segments, rows.contexts, rows.arms)[0])
+    assert not found.columns[:, 1].any()
 
 
 def forged(**changes):
@@ -156,7 +165,7 @@ def test_a_state_can_be_taken_up():
     state = forged()
     rows = visitors(400)
     found, expected = (
-        each.predict(rows.contexts, rows.arms)
+        predicted(each, rows.contexts, rows.arms)
         for each in (Segments.restored(state, CATEGORIES), Segments.fit(rows, paid(rows), -1.0))
     )
     np.testing.assert_array_equal(found, expected)

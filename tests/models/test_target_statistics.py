@@ -4,7 +4,8 @@ import pytest
 from treebandit import Bandit
 from treebandit.core import Candidates, Columns
 from treebandit.errors import SavedFileError
-from treebandit.models.linear_scores import LinearEncoder, folds
+from treebandit.models.cross_fitting import folds
+from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.target_statistics import TargetStatistics
 
 COLUMNS = Columns((0, 100))

@@ -92,6 +92,18 @@ def test_estimates_stay_as_walked_while_leaves_learn(kind, n_trees):
     assert leaves.cache.hits > 12
 
 
+def test_leaves_of_cached_rows_in_one_tree_are_those_of_the_walk():
+    leaves, all_rounds = measured(), rounds()
+    before = leaves.find_leaves_of(3, next(all_rounds))
+    fill(leaves, all_rounds)
+    for _, rows in zip(range(5), all_rounds, strict=False):
+        for tree in range(leaves.forest.n_trees):
+            ends = leaves.forest.find_leaves_of(tree, rows)
+            np.testing.assert_array_equal(leaves.cache.find_leaves_of(tree, rows), ends)
+            np.testing.assert_array_equal(leaves.find_leaves_of(tree, rows), ends)
+    np.testing.assert_array_equal(leaves.find_leaves_of(3, next(rounds())), before)
+
+
 def test_few_rows_and_many_are_not_watched():
     leaves = measured()
     for rows in rounds(6, n=FEWEST_ROWS - 1):

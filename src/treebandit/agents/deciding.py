@@ -130,6 +130,8 @@ def checked_ids(ids: Any, decisions: int) -> list[str | None]:
 
 def is_nothing(contexts: Any, rewards: Any, arms: Any) -> bool:
     """Whether `learn` is given no rows at all: an empty list, or decisions that chose nothing."""
+    if isinstance(contexts, Candidates):
+        return False
     if isinstance(contexts, Decision):
         any_row = len(contexts.rows) > 0
     elif isinstance(contexts, list | tuple):
@@ -151,6 +153,8 @@ def _is_empty(given: Any) -> bool:
 
 def decisions_in(contexts: Any) -> list[Decision] | None:
     """The decisions, where `learn` is given one or a list of them; None where it is given rows."""
+    if isinstance(contexts, Candidates):
+        return None
     if isinstance(contexts, Decision):
         return [contexts]
     if not isinstance(contexts, list | tuple) or not any(isinstance(each, Decision) for each in contexts):

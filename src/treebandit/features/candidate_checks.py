@@ -20,7 +20,7 @@ def check_whole(candidates: Candidates) -> None:
         raise ShapeError(
             f"contexts are a {type(contexts).__name__} of type {kind}, shape {shape}; expected float32, (n, d)"
         )
-    if not isinstance(columns, Columns) or len(columns) != contexts.shape[1]:
+    if not isinstance(columns, Columns) or len(columns.categories) != contexts.shape[1]:
         raise ShapeError(
             f"contexts of {contexts.shape[1]} features, but columns are {shown(columns)}; describe each feature"
         )
@@ -44,9 +44,11 @@ def check_codes(contexts: Features, columns: Columns) -> None:
     if len(contexts) == 1:
         # A round has one row, and NumPy needs longer to begin.
         values = contexts[0].tolist()
-        if all(
-            (0.0 <= (code := values[at]) < count and code.is_integer()) or code != code for at, count in coded
-        ):
+        for at, count in coded:
+            code = values[at]
+            if not (0.0 <= code < count and code.is_integer()) and code == code:
+                break
+        else:
             return
     elif not coded:
         return

@@ -78,7 +78,7 @@ class Inputs:
         else:
             candidates, after = self._entered(contexts, arms)
             labels, complete = after["labels"], True
-        if not len(candidates):
+        if not len(candidates.contexts):
             raise ShapeError("no candidates; give at least one row")
         complete = complete and self.labels_complete
         if self.decided and labels is self.labels and complete == self.labels_complete:
@@ -123,12 +123,12 @@ class Inputs:
             chosen = self._checked(contexts, arms, learning=True)
             after: dict[str, Any] = {"columns": chosen.columns, "with_arms": chosen.arms is not None}
             after["labels_complete"] = self.labels_complete and chosen.arms is None
-            if self.units is None or len(self.units) < len(chosen.columns):
+            if self.units is None or len(self.units.offset) < len(chosen.columns.categories):
                 after["units"] = ColumnUnits.plain(chosen.columns)
         else:
             chosen, after = self._entered(contexts, arms, learning=True, new_arms=new_arms)
         values = self._rewards(rewards)
-        if len(chosen) != len(values):
+        if len(chosen.contexts) != len(values):
             raise ShapeError(f"{len(values)} rewards for {len(chosen)} chosen rows; send one reward per row")
         return chosen, values, self._with(after) if len(values) else self
 

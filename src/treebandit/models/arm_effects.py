@@ -126,16 +126,14 @@ class ArmEffects:
         """
         places = self._arms.find(arms)
         mean, variance = self._posterior(places)
-        if (arms[1:] > arms[:-1]).all():  # each arm once, as on roads
-            labels, first = arms, np.arange(len(arms))
-            place = first
-        else:
+        labels, first, place = arms, slice(None), slice(None)  # type: Indices, Any, Any
+        if not (arms[1:] > arms[:-1]).all():  # on roads, each arm comes once
             labels, first, place = np.unique(arms, return_index=True, return_inverse=True)
         noise = random.standard_normal((draws, len(labels)))
-        if groups is not None:
-            new = self.sums[places[first], COUNT] == 0.0
-            found, member = np.unique(groups[first][new], return_inverse=True)
-            noise[:, new] = random.standard_normal((draws, len(found)))[:, member]
+        new = self.sums[places[first], COUNT] == 0.0
+        if groups is not None and new.any():
+            found, member = _ranked(groups[first][new])
+            noise[:, new] = random.standard_normal((draws, found))[:, member]
         deviation = scale * np.sqrt(variance)
         if self.unseen[0] > 0.0:
             deviation[self._not_fitted(places)] *= _UNSEEN_SCALE
@@ -221,6 +219,15 @@ class ArmEffects:
         intercept, slope, least = self.unit.tolist()
         found: Floats = np.maximum(intercept + slope * predicted if units is None else units, least)
         return found
+
+
+def _ranked(groups: NDArray[np.int32]) -> tuple[int, Indices]:
+    """How many different groups there are, and the rank of each of (n,) among them; nodes of one tree lie close."""
+    places = groups - groups.min()
+    there = np.zeros(places.max() + 1, np.bool_)
+    there[places] = True
+    ranks = np.cumsum(there) - 1
+    return int(ranks[-1]) + 1, ranks[places]
 
 
 def _unit(predicted: Floats, sizes: Floats) -> Floats:

@@ -15,6 +15,7 @@ from treebandit.features.encoding import Encoder
 from treebandit.models import blend_kernels
 from treebandit.models.arm_effects import COUNT, FEW_FIRST_ROWS, ArmEffects
 from treebandit.models.attribution import Attribution
+from treebandit.models.blend_weights import compared, weight, with_kernel
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.model import Commit
 from treebandit.models.rebuild import Fit, Measured
@@ -26,8 +27,6 @@ from treebandit.trees.histogram_forest import HistogramForest
 from treebandit.trees.kernels import draw_key
 from treebandit.trees.leaf_statistics import LeafStatistics
 
-#: What a row's error weighs in the blend after the next row: a thousand rows are remembered.
-_DECAY = 0.999
 #: The kernel regression is given up for good where it has less than this weight after so many rows that it predicted.
 _LEAST_WEIGHT, _TRIAL = 0.01, 1000
 #: What leverage under the kernel weighs in the bonus, times v and a standard deviation of the rewards.
@@ -76,12 +75,12 @@ class Blend(TreeModel):
     @property
     def linear_weight(self) -> float:
         """w, the share of the linear model: Σ (r - f)(z·θ - f) / Σ (z·θ - f)², within [0, 1]."""
-        return _weight(self.errors)
+        return weight(self.errors)
 
     @property
     def kernel_weight(self) -> float:
         """v, the share of the kernel regression in the scores, found in the same way."""
-        return _weight(self.kernel_errors[:2])
+        return weight(self.kernel_errors[:2])
 
     def _fitted_encoder(
         self, rows: Candidates, targets: Floats, random: np.random.Generator
@@ -104,7 +103,7 @@ class Blend(TreeModel):
         if effects and first[COUNT] < FEW_FIRST_ROWS:
             # There may be more when the rebuild ends: `ArmEffects.fit` then leaves this out.
             return (yield from unseen_arms(rows, targets, self.settings, linear=self._linear, random=random))
-        if self._kernel and (kernel_errors[2] < _TRIAL or _weight(kernel_errors[:2]) > _LEAST_WEIGHT):
+        if self._kernel and (kernel_errors[2] < _TRIAL or weight(kernel_errors[:2]) > _LEAST_WEIGHT):
             yield from encoder.fit_kernel(rows, targets, random)
         return None
 
@@ -122,7 +121,7 @@ class Blend(TreeModel):
         if rows.arms is None or not (self._effects and encoder.many_arms):
             return
         errors, _, first = self._snapshot("completed", snapshot)
-        arms, w, units, counts = rows.arms, _weight(errors), None, None
+        arms, w, units, counts = rows.arms, weight(errors), None, None
         if encoder.paths:
             newest, counts = _newest(arms, _NEWEST_ROWS)
             rows, arms, targets = rows[newest], arms[newest], targets[newest]
@@ -167,10 +166,8 @@ class Blend(TreeModel):
         """Let rows change leaves, regressions and effects; weighed: and all weights, by what each predicted."""
         encoder, targets = fit.encoder, fit.scale.standardised(rewards)
         assert isinstance(encoder, LinearEncoder)
-        features, scores, *_ = encoder.look_up(rows.contexts, rows.arms)
-        update = fit.leaves.prepared_update(features, targets)
-        targets = encoder.outliers.bounded(targets, scores)
-        learn = None if encoder.ridge is None else encoder.prepared_update(rows, targets)
+        features, scores, bounded, learn = encoder.scored_update(rows, targets)
+        update, targets = fit.leaves.prepared_update(features, targets), bounded
         kernel = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
         w, before, kernel_before = self.linear_weight, self.errors, self.kernel_errors
         predicted, change = update.predicted, None
@@ -187,28 +184,28 @@ class Blend(TreeModel):
             # All from what was before, so that this may be repeated.
             if learn is not None:
                 if self._weighted and weighed:
-                    self.errors = _compared(before, update.predicted, scores, targets)
+                    self.errors = compared(before, update.predicted, scores, targets)
                 learn()
             if predicted is not update.predicted:
                 predicted[:] = update.predicted + w * (scores - update.predicted)
             if kernel is not None:
-                self.kernel_errors = _with_kernel(kernel_before, predicted, kernel, targets)
+                self.kernel_errors = with_kernel(kernel_before, predicted, kernel, targets)
             if change is not None:
                 change()
 
         return commit
 
     def prequential_weights(self, rows: Candidates, rewards: Floats) -> dict[str, Any]:
-        """Both sums of `_weight`, once the present fit has predicted these rows."""
+        """Both sums of `weight`, once the present fit has predicted these rows."""
         leaves, encoder, features, scores, *_ = self._look_up(rows)
         targets, predicted = self.scale.standardised(rewards), leaves.estimate(features).mean
         errors, kernel_errors = self.errors, self.kernel_errors
         targets = encoder.outliers.bounded(targets, scores)
         if self._weighted and encoder.ridge is not None:
-            errors = _compared(errors, predicted, scores, targets)
+            errors = compared(errors, predicted, scores, targets)
         if encoder.kernel is not None:
-            blended = predicted + _weight(errors) * (scores - predicted)
-            kernel_errors = _with_kernel(kernel_errors, blended, encoder.kernel_scores(rows), targets)
+            blended = predicted + weight(errors) * (scores - predicted)
+            kernel_errors = with_kernel(kernel_errors, blended, encoder.kernel_scores(rows), targets)
         return {"errors": errors, "kernel_errors": kernel_errors}
 
     def estimate(self, rows: Candidates) -> Estimate:
@@ -229,11 +226,6 @@ class Blend(TreeModel):
             units = leaves.deviations(sums) if encoder.paths else None
             effect, effect_variance = encoder.effects.estimate(rows.arms, mean, units=units)
             mean, variance = mean + effect, variance + effect_variance
-        if encoder.segments is not None and encoder.ridge is not None:
-            segments, segment_leverage = encoder.segment_look_up(rows)
-            rest = encoder.segments.rest
-            mean = rest * mean + segments
-            variance = rest**2 * variance + encoder.ridge.reward_sd**2 * segment_leverage
         return self.scale.original(Estimate(mean, variance, trees.count))
 
     def attribution(self, rows: Candidates) -> Attribution:
@@ -252,9 +244,6 @@ class Blend(TreeModel):
             predicted, units = scale.standardised(found.mean), _units(leaves, encoder, features)
             effect, _ = encoder.effects.estimate(rows.arms, predicted, units=units)
             found = found._replace(arm=found.arm + scale.deviation * effect)
-        if encoder.segments is not None:
-            rest, segments = encoder.segments.rest, encoder.segment_attribution(rows)
-            found = found.scaled(rest).plus(segments.scaled(scale.deviation, (1.0 - rest) * scale.mean))
         return found
 
     def sample(
@@ -290,12 +279,13 @@ class Blend(TreeModel):
         """
         leaves, encoder, features, scores, leverage, counts = self._look_up(rows)
         samples, units = _drawn(leaves, features, draws, random, scale=scale, paths=encoder.paths)
-        scores = np.maximum(scores, self.scale.least)
         w, effects = self.linear_weight, encoder.effects
+        if effects is not None or encoder.kernel is not None:
+            scores = np.maximum(scores, self.scale.least)
         if effects is not None and effects.active and rows.arms is not None:
             samples += w * (scores - samples)
             tree = int(random.integers(leaves.forest.n_trees))
-            groups = leaves.forest.find_leaves_of(tree, features)
+            groups = leaves.find_leaves_of(tree, features)
             share = scale * (_PATH_EFFECTS if encoder.paths else _EFFECTS)
             samples += effects.sample(
                 rows.arms, samples, draws, random, scale=share, groups=groups, units=units
@@ -307,17 +297,13 @@ class Blend(TreeModel):
             samples += v * (np.maximum(kernel, self.scale.least) - samples)
             samples += v * _KERNEL_BONUS * bonus * encoder.kernel.reward_sd * np.sqrt(g / (1.0 + g))
             w = 0.0
-        if encoder.segments is not None:
-            samples += w * (scores - samples)
-            segments, segment_leverage = encoder.segment_look_up(rows)
-            rest, w = encoder.segments.rest, 0.0
-            samples = rest * samples + segments
-            leverage = rest * leverage + segment_leverage
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
             bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
             rewards = mean if boost else -math.inf, deviation, self.scale.greatest
-            blend_kernels.explore(samples, scores, (leverage, counts), w, bonuses, rewards)
+            unit = self.scale.mean, self.scale.deviation, self.scale.least
+            blend_kernels.explore(samples, scores, (leverage, counts), w, bonuses, rewards, unit)
+            return samples
         return self.scale.mean + self.scale.deviation * samples
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
@@ -377,26 +363,3 @@ def _drawn(
     deviation = _PATH_DRAWS * scale * np.sqrt(trees.variance)
     noise = random.standard_normal((draws, len(features)))
     return trees.mean + deviation * noise, leaves.deviations(sums)
-
-
-def _weight(errors: Floats) -> float:
-    """Σ (r - f)(g - f) / Σ (g - f)², within [0, 1]: how much of a prediction g beside f would have been best."""
-    product, square = errors.tolist()
-    return min(max(product / square, 0.0), 1.0) if square > 0.0 else 0.0
-
-
-def _compared(errors: Floats, predicted: Floats, scores: Floats, targets: Floats) -> Floats:
-    """The sums of `_weight` after these rows too, what they held before forgotten little by little.
-
-    predicted: f, by the trees before the update. scores: g, by the regressions.
-    """
-    product, square = errors.tolist()
-    for f, g, r in zip(predicted.tolist(), scores.tolist(), targets.tolist(), strict=True):
-        product = _DECAY * product + (r - f) * (g - f)
-        square = _DECAY * square + (g - f) * (g - f)
-    return np.array([product, square])
-
-
-def _with_kernel(errors: Floats, predicted: Floats, kernel: Floats, targets: Floats) -> Floats:
-    """The same of the kernel regression beside what both others predict, and how many rows it has predicted."""
-    return np.array([*_compared(errors[:2], predicted, kernel, targets).tolist(), errors[2] + len(targets)])

@@ -10,7 +10,7 @@ from treebandit.compiled import kernel
 
 
 @kernel
-def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-untyped-def]
+def explore(samples, scores, known, weight, bonus, rewards, unit=(0.0, 1.0, -np.inf)):  # type: ignore[no-untyped-def]
     """(1 - w) · draw of the forest + w · score + bonuses, in place of (draws, n) samples.
 
     known: h, the leverage, and how many rows the arm has, (n,) each.
@@ -22,14 +22,17 @@ def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-
     rewards: mean, standard deviation and greatest of the rewards. Where the best candidate of a draw falls short of
         that mean by more than a deviation, the first bonus is multiplied by the square of the deviations it is. A mean
         of -inf, and it is always the same.
+    unit: mean and deviation that samples are turned back to in the end; and the least reward, which scores count as
+        where they are below.
     """
     mean, deviation, greatest = rewards
     leverage_bonus, scale, few, width, left_out, counted = bonus
-    leverage, counts = known
+    (leverage, counts), (origin, size, least) = known, unit
     for k in range(samples.shape[0]):
         best, boost = -np.inf, 1.0
         for i in range(samples.shape[1]):
-            samples[k, i] += weight * (scores[i] - samples[k, i])
+            score = least if scores[i] < least else scores[i]
+            samples[k, i] += weight * (score - samples[k, i])
             best = samples[k, i] if samples[k, i] > best else best
         if mean - best > deviation > 0.0:
             boost = (mean - best) / deviation
@@ -47,3 +50,4 @@ def explore(samples, scores, known, weight, bonus, rewards):  # type: ignore[no-
                     rows = rows if rows > width else width
                 if rows < few:
                     samples[k, i] += rare_bonus * np.sqrt(np.log(few / rows) / rows)
+            samples[k, i] = origin + size * samples[k, i]

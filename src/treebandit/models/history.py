@@ -138,7 +138,7 @@ class History:
         Both share their arrays, so only the newest history of all may be appended to. All rows have arms, or none has.
         Columns that these rows have more, at the end, are missing in earlier rows.
         """
-        start, stop = self._length, self._length + len(chosen)
+        start, stop = self._length, self._length + len(rewards)
         contexts, arms, kept = self._contexts, self._arms, self._rewards
         if contexts is None:
             contexts = np.empty((0, chosen.contexts.shape[1]), np.float32)

@@ -14,10 +14,11 @@ from treebandit.errors import SavedFileError
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot, saved_arms
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
+from treebandit.models.cross_fitting import folds
 from treebandit.models.kernel_scores import KernelScores
-from treebandit.models.model import Commit, arms_of
+from treebandit.models.model import Commit
 from treebandit.models.outliers import Outliers
-from treebandit.models.ridge import Ridge, plain_arrays, predict
+from treebandit.models.ridge import Ridge, plain_arrays
 from treebandit.models.ridge_prior import learned_prior, saved_ridge
 from treebandit.models.screening import screened
 from treebandit.models.segments import Segments
@@ -37,8 +38,6 @@ _FEW = 0.25
 #: The prior of a regression weighs at most as much as this share of the rows of all arms. Few rows full of noise seem
 #: to say that there are no slopes at all; with a prior that believed them, nothing would be explored any more.
 _PRIOR_SHARE = 1 / 40
-#: A row's score for the trees comes from the rows of the other folds.
-_FOLDS = 5
 
 
 class LinearEncoder(Encoder):
@@ -49,7 +48,7 @@ class LinearEncoder(Encoder):
 
     ridge: the regressions, where each arm has one with a prior learned from all; None for an encoder without the score.
     outliers: how they learn rewards that are far from what was expected.
-    segments: where rewards are nearly all noise, means of segments.
+    segments: where rewards are nearly all noise, means of segments that the score is averaged with.
     effects: of arms too many for regressions each.
     kernel: the kernel regression on many numbers; None where there are few.
     kept: the columns that trees and regressions see; None, all. Of a column with more than 64 categories they see the
@@ -128,7 +127,7 @@ class LinearEncoder(Encoder):
                 rewards, encoder.ridge = bounded, Ridge()
                 encoder.ridge.learn(shown, rewards)
         learned = learned_prior(encoder.ridge.parts, _PRIOR_SHARE * len(rows))
-        if learned.ridge > encoder.ridge.ridge:
+        if learned.ridge > encoder.ridge.ridge and not encoder.ridge.solve_anew(learned.ridge):
             encoder.ridge = Ridge(learned.ridge)
             encoder.ridge.learn(shown, rewards)
         if learned.noisy:
@@ -136,7 +135,7 @@ class LinearEncoder(Encoder):
         scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
         visible, codes = plain_arrays(visible, rows.arms)
         features = encoder._for_scores(len(visible), codes)
-        encoder._look_up(visible, codes[:0], features)
+        encoder.ridge.look_up(visible, codes[:0], encoder._layout, features)
         features[:, -1] = scores
         return encoder, features
 
@@ -178,7 +177,7 @@ class LinearEncoder(Encoder):
         With K arms 2 / K of them do not count, with two arms all: what a prior says of an arm was learned from others.
         """
         assert self.ridge is not None
-        width, squares = float(self._linear_width), 1.0 + len(self._linear_columns)
+        width, squares = float(self._linear_width), 1.0 + self._seen
         few = _FEW * len(self.ridge) / self._arms if self._arms else 0.0
         prior = width * (self.ridge.ridge - 1.0) / squares
         left_out = min(2.0 / max(self._arms, 1), 1.0) * prior
@@ -197,16 +196,17 @@ class LinearEncoder(Encoder):
         return np.concatenate([kept, self._large])
 
     def attribution(self, contexts: Features, arms: Indices | None) -> Attribution:
-        """What columns and arm add to the linear score of each row."""
+        """What columns and arm add to the score of each row."""
         assert self.ridge is not None
-        found = self.ridge.attribution(self._shown(self._visible(contexts, arms), arms))
-        return found._replace(columns=self._by_column(found.columns))
-
-    def _by_column(self, added: Floats) -> Floats:
-        """What the columns that regressions see add, (n, seen), as that of all columns, (n, d)."""
-        columns = np.zeros((len(self.columns), len(added)))
-        np.add.at(columns, self._places[: added.shape[1]], added.T)
-        return columns.T
+        visible = self._visible(contexts, arms)
+        found = self.ridge.attribution(self._shown(visible, arms))
+        if self.segments is not None:
+            found = found.scaled(1.0 - float(self.segments.probabilities.sum()))
+            visible, codes = plain_arrays(visible, arms)
+            found = found.plus(self.segments.attribution(visible[:, : self._seen], codes))
+        columns = np.zeros((len(self.columns), len(contexts)))
+        np.add.at(columns, self._places[: found.columns.shape[1]], found.columns.T)
+        return found._replace(columns=columns.T)
 
     def __call__(self, contexts: Features, arms: Indices | None) -> Features:
         """(n, width) features of (n, d) contexts and their (n,) arms, the score included."""
@@ -221,12 +221,15 @@ class LinearEncoder(Encoder):
             return self._features(visible, arms), *self.ridge.predict(self._shown(visible, arms))
         visible, codes = plain_arrays(visible, arms)
         features = self._for_scores(len(visible), codes)
-        return features, *self._look_up(visible, codes, features)
+        return features, *self._predicted(visible, codes, features)
 
-    def _look_up(self, visible: Features, arms: Indices, features: Features) -> Floats:
-        """Fill in features but for the arms, and predict, (3, n); without arms nothing is predicted."""
+    def _predicted(self, visible: Features, arms: Indices, features: Features) -> Floats:
+        """Score, leverage and rows of the arm, (3, n); fills in the features, with the regressions' score alone."""
         assert self.ridge is not None
-        return predict(self.ridge.parts, visible, arms, self._layout, features)
+        found = self.ridge.look_up(visible, arms, self._layout, features)
+        if self.segments is not None:
+            self.segments.average(visible[:, : self._seen], arms, *found[:2])
+        return found
 
     def fit_kernel(
         self, rows: Candidates, rewards: Floats, random: np.random.Generator
@@ -252,22 +255,6 @@ class LinearEncoder(Encoder):
         assert rows.arms is not None
         return self.kernel.with_leverage(self._only_numbers(rows.contexts), rows.arms)
 
-    def segment_look_up(self, rows: Candidates) -> tuple[Floats, Floats]:
-        """What segments say of each row, and its leverage there, (n,) each, by the segments' probabilities."""
-        assert self.segments is not None
-        return self.segments.predict(*self._of_segments(rows))
-
-    def segment_attribution(self, rows: Candidates) -> Attribution:
-        """What columns add to what segments say of each row."""
-        assert self.segments is not None
-        mean, found = self.segments.attribution(*self._of_segments(rows))
-        none = np.zeros(len(rows))
-        return Attribution(np.full(len(rows), mean), self._by_column(found), none, none)
-
-    def _of_segments(self, rows: Candidates) -> tuple[Features, Indices]:
-        """Rows as the segments see them: the columns of the regressions, and their arms."""
-        return self._visible(rows.contexts, rows.arms)[:, : self._seen], arms_of(rows)
-
     def kernel_attribution(self, rows: Candidates) -> Attribution:
         """What columns and arm add to what the kernel regression says of each row."""
         assert self.kernel is not None
@@ -282,20 +269,31 @@ class LinearEncoder(Encoder):
     def _only_numbers(self, contexts: Features) -> Features:
         return contexts if len(self._numbers) == contexts.shape[1] else contexts.take(self._numbers, axis=1)
 
-    def prepared_update(self, rows: Candidates, rewards: Floats) -> Commit:
-        """Let rows change the regressions of their arms, and the means of their segments."""
-        assert self.ridge is not None
-        shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
-        learn = self.ridge.prepared(shown, rewards)
+    def scored_update(
+        self, rows: Candidates, rewards: Floats
+    ) -> tuple[Features, Floats, Floats, Commit | None]:
+        """Features, linear score and bounded reward of each row, and the update by them; None without regressions."""
+        if self.ridge is None or not self.scored:
+            features, scores, *_ = self.look_up(rows.contexts, rows.arms)
+            if self.ridge is None:
+                return features, scores, rewards, None
+            shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
+            return features, scores, rewards, self.ridge.prepared(shown, rewards)
+        # What both need is found once, since most updates are of one row.
+        visible, codes = plain_arrays(self._visible(rows.contexts, rows.arms), rows.arms)
+        features = self._for_scores(len(visible), codes)
+        scores = self._predicted(visible, codes, features)[0]
+        bounded = self.outliers.bounded(rewards, scores)
+        learn = self.ridge.prepared_arrays(self._linear_columns, visible, codes, bounded)
         if self.segments is None:
-            return learn
-        add = self.segments.prepared_update(*self._of_segments(rows), rewards)
+            return features, scores, bounded, learn
+        add = self.segments.prepared_update(visible[:, : self._seen], codes, bounded)
 
         def commit() -> None:
             learn()
             add()
 
-        return commit
+        return features, scores, bounded, commit
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
@@ -358,7 +356,7 @@ class LinearEncoder(Encoder):
         seen = contexts
         if self._kept is not None:
             seen = contexts.take(self._kept, axis=1)
-        elif contexts.shape[1] > len(self.columns):  # some were added since
+        elif contexts.shape[1] > len(self.columns.categories):  # some were added since
             seen = contexts[:, : len(self.columns)]
         if self._statistics is None:
             return seen
@@ -382,13 +380,3 @@ class LinearEncoder(Encoder):
         if self._front:
             self._fill_arms(features, arms)
         return features
-
-
-def folds(arms: Indices | None, n: int, random: np.random.Generator) -> Indices:
-    """The fold of each of n rows, drawn at random; every fold has its share of every arm's rows."""
-    order = random.permutation(n)
-    if arms is not None:
-        order = order[np.argsort(arms[order], kind="stable")]
-    fold = np.empty(n, np.intp)
-    fold[order] = np.arange(n) % _FOLDS
-    return fold

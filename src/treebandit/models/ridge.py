@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Estimate, Features, Floats, Indices, Random
@@ -30,6 +31,7 @@ from treebandit.models.ridge_arrays import (
     scratch,
 )
 
+_NO_ARMS = np.empty(0, np.intp)
 _NO_LAYOUT: OneHotLayout = np.empty(0, np.intp), np.empty(0, np.float32), np.empty(0, np.bool_)
 
 
@@ -57,6 +59,8 @@ class Ridge:
         self._arms = ArmIndex()
         #: `Arrays` as kernels take them; empty before the first row.
         self.parts: Parts = ()
+        #: Scratch for arrays of this width, kept from one row to the next.
+        self._scratch: tuple[NDArray[np.int64], Floats] = np.empty(0, np.int64), np.empty((3, 0))
 
     def __len__(self) -> int:
         """How many rows were learned."""
@@ -94,21 +98,35 @@ class Ridge:
 
         how: what `RewardModel` names besides; a regression learns the same in any round, and without chance.
         """
-        columns = rows.columns
+        return self.prepared_arrays(rows.columns, *plain_arrays(rows.contexts, rows.arms), rewards)
+
+    def prepared_arrays(self, columns: Columns, contexts: Features, arms: Indices, rewards: Floats) -> Commit:
+        """The same of what `plain_arrays` gave."""
         if self._columns is not None and columns is not self._columns:
             columns = self._merged(columns)
-        contexts, arms = plain_arrays(rows.contexts, rows.arms)
         index, parts = self._arms, self.parts
         if columns is not self._columns or not self._has_room(arms):
             index, parts = self._with_room(columns, contexts, arms)
         version, targets = parts[-1].item(VERSION), np.array(rewards, np.float64)
-        counts = np.empty((2, len(parts[1])), np.int64)
+        counts = np.zeros((2, len(parts[1])), np.int64)
 
         def commit() -> None:
             self._columns, self._arms, self.parts = columns, index, parts
-            ridge_kernels.learn(parts, contexts, arms, targets, version, (*scratch(parts), counts))
+            ridge_kernels.learn(parts, contexts, arms, targets, version, (*self._own_scratch(parts), counts))
 
         return commit
+
+    def _own_scratch(self, parts: Parts) -> tuple[NDArray[np.int64], Floats]:
+        """Scratch for arrays of this model, which one caller uses at a time."""
+        if len(self._scratch[0]) != parts[2].shape[1]:
+            self._scratch = scratch(parts)
+        return self._scratch
+
+    def look_up(self, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features) -> Floats:
+        """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel."""
+        found, parts = np.empty((3, len(arms))), self.parts
+        ridge_kernels.predict(parts, contexts, arms, layout, (found, features), self._own_scratch(parts))
+        return found
 
     def _has_room(self, arms: Indices) -> bool:
         """Whether one more row of this arm surely fits into the arrays as they are; not asked of many rows."""
@@ -118,7 +136,8 @@ class Ridge:
         size, capacity = blocks.item(block, SIZE), blocks.item(block, CAPACITY)
         if capacity >= places.shape[1]:
             return True
-        coded = len(self._columns) - self._columns.categories.count(0)
+        categories = self._columns.categories
+        coded = len(categories) - categories.count(0)
         return bool(size + coded <= capacity)
 
     def _with_room(self, columns: Columns, contexts: Features, arms: Indices) -> tuple[ArmIndex, Parts]:
@@ -139,14 +158,26 @@ class Ridge:
         """Take in rows with their rewards."""
         self.prepared(rows, rewards)()
 
+    def solve_anew(self, ridge: float) -> bool:
+        """Take up another λ as if all rows had been learned at once with it; False, and nothing, where that differs.
+
+        It does by a few digits for an arm with no more rows than coordinates, which are learned one by one.
+        """
+        counts = ridge_store.set_prior(Arrays(*self.parts), ridge)
+        if counts is not None:
+            self.ridge, rows = ridge, (np.empty((0, len(self.categories)), np.float32), _NO_ARMS, np.empty(0))
+            ridge_kernels.learn(self.parts, *rows, 0.0, (*self._own_scratch(self.parts), counts))
+        return counts is not None
+
     def predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
         """z·θ in the unit of rewards, leverage z'A⁻¹z, and rows of the arm, of each row; by the columns learned."""
         return self._predict(self._learned_columns(rows))
 
     def _predict(self, rows: Candidates) -> tuple[Floats, Floats, Floats]:
-        parts, features = self._parts_for(rows), np.empty((len(rows), 1), np.float32)
-        found = predict(parts, *plain_arrays(rows.contexts, rows.arms), _NO_LAYOUT, features)
-        return found[0], found[1], found[2]
+        parts, (contexts, arms) = self._parts_for(rows), plain_arrays(rows.contexts, rows.arms)
+        made = np.empty((3, len(arms))), np.empty((len(arms), 1), np.float32)
+        ridge_kernels.predict(parts, contexts, arms, _NO_LAYOUT, made, self._own_scratch(parts))
+        return made[0][0], made[0][1], made[0][2]
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean and variance of each row's expected reward under the posterior, and the rows of its arm."""
@@ -325,15 +356,6 @@ class SharedRidge(Ridge):
                 "the saved ridge regression has other arms than it counts; save the agent again"
             )
         self._codes, self._counts = ArmIndex(labels.copy()), counts.copy()
-
-
-def predict(
-    parts: Parts, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features
-) -> Floats:
-    """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel."""
-    found = np.empty((3, len(arms)))
-    ridge_kernels.predict(parts, contexts, arms, layout, (found, features), scratch(parts))
-    return found
 
 
 def merged(known: Columns, given: Columns) -> Columns:

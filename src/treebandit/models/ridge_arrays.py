@@ -80,9 +80,8 @@ def block_number(blocks, arm):  # type: ignore[no-untyped-def]
 
 def scratch(parts: Parts) -> tuple[NDArray[np.int64], Floats]:
     """Scratch that fits any row: what `row_of` takes."""
-    columns, _, places, _, _ = parts
-    most = max(columns.shape[1] + 1, places.shape[1])
-    return np.empty(most, np.int64), np.empty((3, most))
+    width = parts[2].shape[1]  # the intercept, and at least one for each column
+    return np.empty(width, np.int64), np.empty((3, width))
 
 
 @helper

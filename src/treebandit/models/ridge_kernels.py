@@ -118,26 +118,6 @@ def _update_moments(columns, context, seen):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _compare_scales(columns, ratio, offset):  # type: ignore[no-untyped-def]
-    """Whether the scale of the rows seen differs from the one in use; ratio · z + offset leads there."""
-    differs = False
-    for i in range(ratio.shape[0]):
-        ratio[i], offset[i] = 1.0, 0.0
-    for j in range(columns.shape[1]):
-        place, factor = np.int64(columns[COORDINATE, j]), 1.0
-        # Columns of 0 and 1 stay as they are, like the columns of a category.
-        if columns[OTHER, j]:
-            deviation = np.sqrt(columns[SQUARES, j] / columns[COUNT, j])
-            # Rounding alone gives a constant column a deviation of about 1e-16 of its size.
-            if deviation > 1e-7 * abs(columns[MEAN, j]):
-                factor = 1.0 / deviation
-            ratio[place] = factor / columns[FACTOR, j]
-            offset[place] = (columns[SHIFT, j] - columns[MEAN, j]) * factor
-            differs |= abs(ratio[place] - 1.0) > _CHANGE or abs(offset[place]) > _CHANGE
-    return differs
-
-
-@helper
 def _carry_over(sums, size, numbers, ratio, offset):  # type: ignore[no-untyped-def]
     """Turn Σ zz' and Σ zr into those of the rows ratio · z + offset; the first entry of z is 1.
 
@@ -146,10 +126,11 @@ def _carry_over(sums, size, numbers, ratio, offset):  # type: ignore[no-untyped-
     matrix, vector = sums
     # Pairs first: they need the old Σ z, which is column 0.
     for i in range(1, size):
-        row = matrix[row_start(i) :]
+        first = row_start(i)
         for j in range(1, i + 1 if i < numbers else numbers):
             other = ratio[j] * matrix[row_start(j)] + offset[j] * matrix[0]
-            row[j] = ratio[i] * (ratio[j] * row[j] + offset[j] * row[0]) + offset[i] * other
+            own = ratio[j] * matrix[first + j] + offset[j] * matrix[first]
+            matrix[first + j] = ratio[i] * own + offset[i] * other
     for i in range(1, size if size < numbers else numbers):
         matrix[row_start(i)] = ratio[i] * matrix[row_start(i)] + offset[i] * matrix[0]
         vector[i] = ratio[i] * vector[i] + offset[i] * vector[0]
@@ -158,33 +139,42 @@ def _carry_over(sums, size, numbers, ratio, offset):  # type: ignore[no-untyped-
 @helper
 def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
     """Take up the scale of the rows seen if it differs; the sums are carried over, which loses nothing."""
-    columns, blocks, ratio, offset = model.columns, model.blocks, row.v, row.image
-    if _compare_scales(columns, ratio, offset):
-        numbers = _INTERCEPT
+    columns, blocks, store, ratio, offset = model.columns, model.blocks, model.store[SUMS], row.v, row.image
+    differs, numbers = False, _INTERCEPT
+    for i in range(ratio.shape[0]):
+        ratio[i] = 1.0
+        offset[i] = 0.0
+    # ratio · z + offset leads to the scale of the rows seen.
+    for j in range(columns.shape[1]):
+        numbers += columns[CATEGORIES, j] == 0.0
+        # Columns of 0 and 1 stay as they are, like the columns of a category.
+        if columns[OTHER, j]:
+            place, mean, factor = np.int64(columns[COORDINATE, j]), columns[MEAN, j], 1.0
+            deviation = np.sqrt(columns[SQUARES, j] / columns[COUNT, j])
+            # Rounding alone gives a constant column a deviation of about 1e-16 of its size.
+            if deviation > 1e-7 * abs(mean):
+                factor = 1.0 / deviation
+            ratio[place] = factor / columns[FACTOR, j]
+            offset[place] = (columns[SHIFT, j] - mean) * factor
+            differs |= abs(ratio[place] - 1.0) > _CHANGE or abs(offset[place]) > _CHANGE
+    if differs:
         for j in range(columns.shape[1]):
-            numbers += columns[CATEGORIES, j] == 0.0
             if columns[OTHER, j]:
                 columns[SHIFT, j] = columns[MEAN, j]
                 columns[FACTOR, j] *= ratio[np.int64(columns[COORDINATE, j])]
         for block in range(1, blocks.shape[0]):
-            sums = block_of(blocks, model.store[SUMS], block)
-            _carry_over(sums, blocks[block, SIZE], numbers, ratio, offset)
+            _carry_over(block_of(blocks, store, block), blocks[block, SIZE], numbers, ratio, offset)
             stale[block] = 1
     for j in range(columns.shape[1]):
         if columns[ANEW, j]:
             columns[ANEW, j] = 0.0
             for block in range(1, blocks.shape[0]):
-                _forget(model, block, np.int64(columns[COORDINATE, j]))
+                # The number counts as missing in all rows so far.
+                place, (matrix, vector) = np.int64(columns[COORDINATE, j]), block_of(blocks, store, block)
+                for i in range(blocks[block, SIZE]):
+                    matrix[row_start(i) + place if i > place else row_start(place) + i] = 0.0
+                vector[place] = 0.0
                 stale[block] = 1
-
-
-@helper
-def _forget(model, block, place):  # type: ignore[no-untyped-def]
-    """Let a number count as missing in all rows so far."""
-    matrix, vector = block_of(model.blocks, model.store[SUMS], block)
-    for i in range(model.blocks[block, SIZE]):
-        matrix[row_start(i) + place if i > place else row_start(place) + i] = 0.0
-    vector[place] = 0.0
 
 
 @summing
@@ -218,7 +208,7 @@ def _update(solution, size, row, filled, reward):  # type: ignore[no-untyped-def
 def learn(parts, contexts, arms, rewards, version, scratch):  # type: ignore[no-untyped-def]
     """Learn (n, d) contexts of (n,) arms with their rewards, if the model still has this version.
 
-    scratch: for a row, and (2, blocks).
+    scratch: for a row, and (2, blocks) zeros, of which the second row may tell blocks that are to be solved anew.
     """
     model = Arrays(*parts)
     columns, blocks, places, store, numbers = model
@@ -228,9 +218,6 @@ def learn(parts, contexts, arms, rewards, version, scratch):  # type: ignore[no-
     if numbers[STANDARDISE] and numbers[REWARDS] == 0.0:
         numbers[ORIGIN] = rewards[0]
     added, stale = counts[0], counts[1]
-    for block in range(blocks.shape[0]):
-        added[block] = 0
-        stale[block] = 0
     anew = False
     for i in range(n):
         anew |= _update_moments(columns, contexts[i], numbers[REWARDS] + i)

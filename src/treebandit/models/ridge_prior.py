@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treebandit import schema
+from treebandit.core import Floats
 from treebandit.models.ridge_arrays import (
     CAPACITY,
     REWARD_MEAN,
@@ -44,11 +45,11 @@ def learned_prior(parts: Parts, most: float) -> LearnedPrior:
     """
     if most <= 1.0:
         return LearnedPrior(1.0, 0.0, noisy=False)
-    ridge = strength = 1.0
-    greatest, explained = evidence_of(parts, ridge)
+    ridge, strength, sums = 1.0, 1.0, _sums(parts)
+    greatest, explained = _evidence(parts, sums, ridge)
     while strength < (_STRONGEST if explained < _NOISE else most):
         strength = min(_STEP * strength, most if strength < most else _STRONGEST)
-        evidence, share = evidence_of(parts, strength)
+        evidence, share = _evidence(parts, sums, strength)
         if not evidence > greatest:
             break
         greatest = evidence
@@ -74,18 +75,39 @@ def evidence_of(parts: Parts, ridge: float) -> tuple[float, float]:
     that makes it greatest, Q / n; so it is - n/2 · ln(Q / Σ r²) - ½ Σ ln det(I + Σ zz' / λ) over arms, with
     Q = Σ r² - Σ b'A⁻¹b, r less the mean of all rewards and b = Σ zr.
     """
-    _, blocks, _, store, numbers = parts
-    n, total, explained, determinant = numbers[REWARDS], numbers[REWARD_SQUARES], 0.0, 0.0
+    return _evidence(parts, _sums(parts), ridge)
+
+
+def _evidence(parts: Parts, sums: list[Floats], ridge: float) -> tuple[float, float]:
+    numbers, explained, determinant = parts[-1], 0.0, 0.0
+    n, total = numbers[REWARDS], numbers[REWARD_SQUARES]
     if n == 0.0 or total <= 0.0:
         return 0.0, 1.0
-    for size, capacity, start in blocks[blocks[:, SIZE] > 0][:, [SIZE, CAPACITY, START]].tolist():
-        dense, middle = np.zeros((size, size)), start + capacity * (capacity + 1) // 2
-        dense[np.tril_indices(size)] = store[SUMS, start : start + size * (size + 1) // 2]
-        # Σ z is the first column: the first entry of every z is 1.
-        moment = store[SUMS, middle : middle + size] - numbers[REWARD_MEAN] * dense[:, 0]
-        matrix = np.tril(dense, -1).T + dense
-        matrix[np.diag_indices(size)] += ridge
-        explained += float(moment @ np.linalg.solve(matrix, moment))
-        determinant += float(np.linalg.slogdet(matrix)[1]) - size * math.log(ridge)
+    for matrix in sums:
+        size, root = len(matrix) - 1, matrix.copy()
+        root[range(size), range(size)] += ridge
+        diagonal = np.linalg.cholesky(root).diagonal()
+        explained += 2.0 * total - float(diagonal[-1]) ** 2
+        determinant += 2.0 * float(np.log(diagonal[:-1]).sum()) - size * math.log(ridge)
     share = explained / total
     return float(-0.5 * (n * math.log(max(1.0 - share, 1e-12)) + determinant)), share
+
+
+def _sums(parts: Parts) -> list[Floats]:
+    """Of each arm that has rows Σ zz', below it b, and in the corner 2 Σ r² of all; only what a Cholesky factor reads.
+
+    The corner of the factor of such a matrix, with λ on its diagonal, is the root of 2 Σ r² - b'A⁻¹b: so one factor
+    tells both b'A⁻¹b and the determinant.
+    """
+    _, blocks, _, store, numbers = parts
+    found = []
+    for size, capacity, start in blocks[blocks[:, SIZE] > 0][:, [SIZE, CAPACITY, START]].tolist():
+        if store[SUMS, start] > 0.0:  # not of arms not seen, which have no rows
+            matrix, middle = np.zeros((size + 1, size + 1)), start + capacity * (capacity + 1) // 2
+            matrix[np.tril_indices(size)] = store[SUMS, start : start + size * (size + 1) // 2]
+            # Σ z is the first column: the first entry of every z is 1.
+            matrix[size, :size] = store[SUMS, middle : middle + size]
+            matrix[size, :size] -= numbers[REWARD_MEAN] * matrix[:size, 0]
+            matrix[size, size] = 2.0 * numbers[REWARD_SQUARES]
+            found.append(matrix)
+    return found

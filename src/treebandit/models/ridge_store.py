@@ -35,6 +35,7 @@ from treebandit.models.ridge_arrays import (
     SOLUTION,
     SQUARES,
     START,
+    SUMS,
     VERSION,
     Arrays,
 )
@@ -157,17 +158,18 @@ def needed_capacities(arrays: Arrays, contexts: Features, arm_rows: Indices) -> 
     if len(arm_rows) == 1:
         arm_row = int(arm_rows[0])
         return {arm_row: min(max(int(arrays.blocks[arm_row, SIZE]), first) + len(coded), width)}
-    each = np.unique(arm_rows)
-    needed = dict(zip(each.tolist(), np.maximum(arrays.blocks[each, SIZE], first).tolist(), strict=True))
-    codes = contexts[:, coded]
-    with np.errstate(invalid="ignore"):
-        valid = (codes >= 0) & (codes < arrays.columns[CATEGORIES, coded]) & (codes == np.floor(codes))
-    coordinates = (np.where(valid, codes, 0) + arrays.columns[COORDINATE, coded]).astype(np.int64)
-    new = valid & (arrays.places[arm_rows[:, None], coordinates] < 0)
-    pairs = np.unique((arm_rows[:, None] * width + coordinates)[new])
-    for arm_row, count in zip(*np.unique(pairs // width, return_counts=True), strict=True):
-        needed[int(arm_row)] += int(count)
-    return needed
+    each = np.flatnonzero(np.bincount(arm_rows))
+    sizes = np.maximum(arrays.blocks[each, SIZE], first)
+    if len(coded):
+        codes = contexts[:, coded]
+        with np.errstate(invalid="ignore"):
+            valid = (codes >= 0) & (codes < arrays.columns[CATEGORIES, coded]) & (codes == np.floor(codes))
+        coordinates = (np.where(valid, codes, 0) + arrays.columns[COORDINATE, coded]).astype(np.int64)
+        # A table of flags is filled in a quarter of the time in which the pairs of arm and coordinate are sorted.
+        met, ranks = np.zeros((len(each), width), np.bool_), each.searchsorted(arm_rows)
+        met.reshape(-1)[(ranks[:, None] * width + coordinates)[valid]] = True
+        sizes += np.count_nonzero(met & (arrays.places[each] < 0), axis=1)
+    return dict(zip(each.tolist(), sizes.tolist(), strict=True))
 
 
 def with_capacity(arrays: Arrays, needed: dict[int, int]) -> Arrays:
@@ -227,6 +229,22 @@ def _copied(arrays: Arrays, blocks: NDArray[np.int64], store: Floats, moved: lis
             places = places.copy() if places is arrays.places else places
             places[block, :first], blocks[block, SIZE] = np.arange(first), first
     return arrays._replace(blocks=blocks, places=places, store=store)
+
+
+def set_prior(arrays: Arrays, ridge: float) -> NDArray[np.int64] | None:
+    """Set λ of regressions that have learned all rows at once; flags of the blocks that are to be solved anew.
+
+    None, and nothing is set, where an arm has no more rows than coordinates.
+    """
+    _, blocks, _, store, numbers = arrays
+    counts, arms = np.zeros((2, len(blocks)), np.int64), np.flatnonzero(blocks[:, SIZE])[1:]
+    if (store[SUMS, blocks[arms, START]] <= blocks[arms, SIZE]).any():
+        return None
+    numbers[RIDGE], numbers[VERSION], counts[1, arms] = ridge, 0.0, 1
+    for block in (0, *arms.tolist()):
+        unknown = np.arange(blocks[block, SIZE] if block else 0, blocks[block, CAPACITY])
+        store[SOLUTION, blocks[block, START] + unknown * (unknown + 3) // 2] = 1.0 / ridge
+    return counts
 
 
 def state_of(arrays: Arrays, columns: Columns, labels: Indices) -> dict[str, Any]:

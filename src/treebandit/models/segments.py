@@ -1,4 +1,4 @@
-"""What arms pay in combinations of categories, averaged with all other models by how probable that is."""
+"""What arms pay in combinations of categories, averaged with regressions by how probable each is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from treebandit import schema
 from treebandit.core import Candidates, Features, Floats, Indices
 from treebandit.errors import SavedFileError
 from treebandit.features.arm_index import ArmIndex
+from treebandit.models.attribution import Attribution
 from treebandit.models.model import Commit, arms_of
 
 #: All segmentations together have this probability before anything is known.
@@ -102,24 +103,21 @@ class Segments:
         segments.sums = np.hstack([models[i][2] for i in kept])
         return segments
 
-    @property
-    def rest(self) -> float:
-        """The probability of everything else: regressions, trees and kernel regression."""
-        return 1.0 - float(self.probabilities.sum())
-
-    def predict(self, contexts: Features, arms: Indices) -> tuple[Floats, Floats]:
-        """Mean and leverage of (n,) rows, summed over the segmentations by their probabilities."""
+    def average(self, contexts: Features, arms: Indices, scores: Floats, leverage: Floats) -> None:
+        """Average what regressions say of (n,) rows, score and leverage, with what segments say, in place."""
         share, effects = self._posterior(contexts, self._arms.find(arms))
-        return (self._mean + effects) @ self.probabilities, share @ self.probabilities
+        rest = 1.0 - float(self.probabilities.sum())
+        scores *= rest
+        scores += (self._mean + effects) @ self.probabilities
+        leverage *= rest
+        leverage += share @ self.probabilities
 
-    def attribution(self, contexts: Features, arms: Indices) -> tuple[float, Floats]:
-        """The part of the mean that is the same for all rows, and what columns add to it, (n, d).
-
-        Columns of a segmentation have equal shares in the effect of a segment.
-        """
+    def attribution(self, contexts: Features, arms: Indices) -> Attribution:
+        """What columns add to the part of the score that is the segments'; those of one have equal shares in it."""
         _, effects = self._posterior(contexts, self._arms.find(arms))
         columns = (effects * (self.probabilities / self._columns.sum(axis=1))) @ self._columns
-        return self._mean * float(self.probabilities.sum()), columns
+        mean, none = self._mean * float(self.probabilities.sum()), np.zeros(len(arms))
+        return Attribution(np.full(len(arms), mean), columns, none, none)
 
     def prepared_update(self, contexts: Features, arms: Indices, rewards: Floats) -> Commit:
         """Let rows change the means of their segments; those of arms that are not known yet wait for the next fit."""

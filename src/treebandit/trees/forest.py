@@ -177,28 +177,27 @@ class Forest:
             missing_left=missing_left,
             value=value,
         )
-        is_leaf = given.left < 0
-        order, tree_of = _siblings_together(given, is_leaf)
-        leaf, column = is_leaf[order], given.feature[order]
-        check_features(column[~leaf], n_features)
-        starts, place = np.cumsum(given.sizes) - given.sizes, np.zeros(len(is_leaf), np.int64)
-        place[order] = np.arange(len(order))
-        first_child = np.where(leaf, 0, given.left[order] + starts[tree_of])
-        distance = np.where(leaf, 0, place[first_child] - np.arange(len(order)))
-        column = column + n_features * ~given.missing_left[order]
+        order, tree_of = _siblings_together(given, given.left < 0)
+        leaf = given.left[order] < 0
+        inner, leaves = np.flatnonzero(~leaf), np.flatnonzero(leaf)
+        splits = order[inner]
+        column = given.feature[splits]
+        check_features(column, n_features)
+        # Behind the roots of the trees so far, inner nodes have their children side by side, in their own order.
+        distance = 2 * np.arange(len(inner)) + tree_of[inner] + 1 - inner
+        column += n_features * ~given.missing_left[splits]
         bits = column_bits(n_features)
         if int(distance.max(initial=0)) >> (32 - bits):
             raise ParameterError(
                 f"trees of up to {int(given.sizes.max())} nodes over {n_features} features do not fit the node layout; "
                 "limit max_depth or use fewer columns"
             )
-        nodes = np.zeros(len(order) + 1, NODE)
+        nodes, values = np.zeros(len(order) + 1, NODE), np.zeros(len(order) + 1)
+        nodes["threshold"] = np.nan
         # Rows have -inf for what is missing and goes left: it must be below every threshold.
-        limits = np.maximum(given.threshold[order], np.finfo(np.float32).min)
-        nodes["threshold"][:-1] = np.where(leaf, np.float32(np.nan), limits)
-        nodes["step"][:-1] = np.where(leaf, 0, distance << bits | column)
-        nodes["threshold"][-1] = np.nan
-        values = np.append(np.where(leaf, given.value[order], 0.0), 0.0)
+        nodes["threshold"][inner] = np.maximum(given.threshold[splits], np.finfo(np.float32).min)
+        nodes["step"][inner] = distance << bits | column
+        values[leaves] = given.value[order[leaves]]
         kept = np.bincount(tree_of, minlength=len(given.sizes)).astype(np.int64)
         return cls(nodes, kept, values, int(n_features), float(base), float(learning_rate), in_bag)
 

@@ -231,21 +231,31 @@ def sample_rows(forest, table, features, noise, samples, scratch):  # type: igno
     """Add o + exploration · √(s²/c) · noise of the leaf, of each tree, to (n, draws) samples.
 
     Rows are walked once for all draws, and rows in one leaf share its noise, draw by draw.
-    noise: key and exploration. scratch: and (k,) and (k, draws) more, k = n where leaves are to be compared, else 0.
+    noise: key and exploration.
     """
-    trees, (rows, found, leaves, drawn), (key, exploration) = ForestArrays(*forest), scratch, noise
+    trees, (rows, found), (key, exploration) = ForestArrays(*forest), scratch, noise
     n, most = features.shape[0], rows.shape[0]
     for start in range(0, n, most):
         size = n - start if n - start < most else most
         lay_out(features, start, size, rows)
         for block in range(trees.depths.shape[0]):
             _walk(trees, block, rows, size, found)
-            if leaves.shape[0] > 0:
-                _add_shared_draws(table, found, noise, samples, (leaves, drawn))
-                continue
             for i in range(size):
                 for j in range(CHAINS):
                     add_draws(table, found[i, j], key, exploration, samples[start + i])
+
+
+@kernel
+def sample_few_rows(forest, table, features, noise, samples, scratch):  # type: ignore[no-untyped-def]
+    """The same of so few rows that one piece of scratch holds all, by `_add_shared_draws`.
+
+    A kernel of its own, since choices with one draw each need not compile it. scratch: and for that, at the end.
+    """
+    trees, (rows, found, leaves, drawn) = ForestArrays(*forest), scratch
+    lay_out(features, 0, features.shape[0], rows)
+    for block in range(trees.depths.shape[0]):
+        _walk(trees, block, rows, features.shape[0], found)
+        _add_shared_draws(table, found, noise, samples, (leaves, drawn))
 
 
 def draw_rows(
@@ -253,12 +263,13 @@ def draw_rows(
 ) -> Floats:
     """`sample_rows` from 0: (n, draws)."""
     n = len(features)
-    samples = np.zeros((n, draws))
+    samples, work = np.zeros((n, draws)), scratch(n, features.shape[1])
     # Comparing leaves costs time, too: with one draw, or few of many rows, more than it saves.
-    shared = n if draws > 1 and 1 < n < 4 * draws and n <= _FEWEST_ROWS else 0
-    rows, found = scratch(n, features.shape[1])
-    more = np.empty(shared, np.uint64), np.empty((shared, draws))
-    sample_rows(forest, table, features, noise, samples, (rows, found, *more))
+    if draws > 1 and 1 < n < 4 * draws and n <= _FEWEST_ROWS:
+        shared = np.empty(n, np.uint64), np.empty((n, draws))
+        sample_few_rows(forest, table, features, noise, samples, (*work, *shared))
+    else:
+        sample_rows(forest, table, features, noise, samples, work)
     return samples
 
 

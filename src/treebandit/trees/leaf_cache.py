@@ -75,13 +75,15 @@ class LeafCache:
     per node, and two copies of the rows.
     """
 
-    __slots__ = ("_forest", "_held", "_last", "_repeats", "hits")
+    __slots__ = ("_ended", "_forest", "_held", "_last", "_repeats", "hits")
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._last: NDArray[np.uint32] | None = None
         #: The rows, their shared columns, their groups and scratch: set at once, so that no interruption parts them.
         self._held: tuple[NDArray[np.uint32], NDArray[np.bool_], _Arrays, _Arrays] | None = None
+        #: The first of the rows whose leaves are listed in the scratch, and how many leaves these are.
+        self._ended: tuple[bytes, int] | None = None
         self._repeats = 0
         self.hits = 0
 
@@ -89,10 +91,9 @@ class LeafCache:
         """`kernels.score_rows` of (n, d) rows, (3, n); None where they must be walked."""
         if not self._recall(features) or self._held is None:
             return None
-        _, _, groups, scratch = self._held
-        ended = find_group_leaves(features, groups, scratch)
+        groups, ended = self._held[2], self._leaves(features)
         values = _values(groups, _WIDE)
-        hand_out(groups, (scratch[1], ended), table, values)
+        hand_out(groups, ended, table, values)
         return _added(groups, values)
 
     def sample(
@@ -101,16 +102,39 @@ class LeafCache:
         """`kernels.sample_rows` of (n, d) rows, (draws, n); None where they must be walked."""
         if not self._recall(features) or self._held is None:
             return None
-        _, _, groups, scratch = self._held
-        ended = find_group_leaves(features, groups, scratch)
+        groups, ended = self._held[2], self._leaves(features)
         samples = np.empty((draws, len(features)))
         for k in range(0, draws, _WIDE):
             noise = np.uint64((key + k * NEXT_DRAW) % 2**64), exploration
             wide = min(draws - k, _WIDE)
-            drawn, values = np.empty((ended, wide)), _values(groups, wide)
-            draw_groups(groups, (scratch[1], ended), table, noise, drawn, values)
+            drawn, values = np.empty((ended[1], wide)), _values(groups, wide)
+            draw_groups(groups, ended, table, noise, drawn, values)
             samples[k : k + _WIDE] = _added(groups, values)
         return samples
+
+    def find_leaves_of(self, tree: int, features: Features) -> NDArray[np.int32] | None:
+        """`Forest.find_leaves_of` of (n, d) rows, (n,); None where they must be walked."""
+        if self._held is None or not self._recall(features):
+            return None
+        kept, (leaves, count) = GroupArrays(*self._held[2]), self._leaves(features)
+        of_tree = leaves[:count].searchsorted(kept.leaves[3, :-1].searchsorted((tree, tree + 1)))
+        mine = leaves[slice(*of_tree)]
+        starts, sizes = kept.leaves[2, mine], kept.leaves[2, mine + 1] - kept.leaves[2, mine]
+        entries = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        nodes = np.empty(len(features), np.int32)  # of each group, of which there are no more than rows
+        nodes[kept.lists[entries]] = np.repeat(kept.leaves[0, mine], sizes)
+        found: NDArray[np.int32] = nodes[kept.groups[tree]]
+        return found
+
+    def _leaves(self, features: Features) -> tuple[NDArray[np.uint32], int]:
+        """The leaves that the grouped rows end in now, and how many they are; listed once a round."""
+        assert self._held is not None
+        _, _, groups, scratch = self._held
+        first = features[0].tobytes()  # other rows differ from it as they did before
+        if self._ended is None or self._ended[0] != first:
+            self._ended = None  # an interruption must not leave it beside another list
+            self._ended = first, find_group_leaves(features, groups, scratch)
+        return scratch[1], self._ended[1]
 
     def expect(self, before: LeafCache) -> None:
         """Group the rows that another forest's cache holds as soon as they come to this one, not after repeats."""
@@ -158,6 +182,7 @@ class LeafCache:
         )
         sides, ended = np.empty(2 * n_splits + 1, np.uint8), np.empty(n_leaves + 1, np.uint32)
         row = np.empty((1, 2 * features.shape[1]), np.float32)
+        self._ended = None
         self._held = bits.copy(), shared, tuple(found), (sides, ended, row)
         return True
 
@@ -173,7 +198,8 @@ def _values(groups: _Arrays, wide: int) -> Floats:
 def _added(groups: _Arrays, values: Floats) -> Floats:
     """Sums over the trees of the (groups, wide) values of each row's groups: (wide, n)."""
     sums = np.zeros((values.shape[1], groups[0].shape[1]))
-    add_groups(groups, values, sums)
+    add = add_groups if values.shape[1] < _WIDE else add_wide_groups
+    add(groups, values, sums)
     return sums
 
 
@@ -354,3 +380,19 @@ def add_groups(found, values, sums):  # type: ignore[no-untyped-def]
                 for j in range(uint64(CHAINS)):
                     total += values[uint64(kept.first[block + j]) + uint64(groups[block + j, i]), k]
                 sums[k, i] = total
+
+
+@kernel
+def add_wide_groups(found, values, sums):  # type: ignore[no-untyped-def]
+    """The same for `_WIDE` values of each group: where a group is, is read once for all."""
+    kept = GroupArrays(*found)
+    groups, n = kept.groups, kept.groups.shape[1]
+    for block in range(uint64(0), uint64(groups.shape[0]), uint64(CHAINS)):
+        for i in range(uint64(n)):
+            a, b, c = sums[0, i], sums[1, i], sums[2, i]
+            for j in range(uint64(CHAINS)):
+                group = uint64(kept.first[block + j]) + uint64(groups[block + j, i])
+                a += values[group, 0]
+                b += values[group, 1]
+                c += values[group, 2]
+            sums[0, i], sums[1, i], sums[2, i] = a, b, c

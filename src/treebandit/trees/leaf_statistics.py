@@ -172,6 +172,12 @@ class LeafStatistics:
         mean += self.forest.base
         return Estimate(mean, sums[1], sums[2])
 
+    def find_leaves_of(self, tree: int, features: Features) -> NDArray[np.int32]:
+        """The node at which each row ends in one of the trees: (n,)."""
+        features = self.forest.checked(features)
+        found = self.cache.find_leaves_of(tree, features)
+        return self.forest.find_leaves_of(tree, features) if found is None else found
+
     def deviations(self, sums: Estimate) -> Floats:
         """How far rewards deviate from their mean in the leaves that rows reach, (n,): √(Σ s²/c · Σ c), s² of a target.
 
@@ -228,7 +234,7 @@ class LeafStatistics:
         return commit.predicted
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class LeafUpdate:
     """A prepared update of leaf statistics: the first call makes it, further calls change nothing.
 
