@@ -145,7 +145,7 @@ def test_rows_change_the_regression_of_their_arm_at_once():
     for arm in (int(rows.arms[0]), 99):
         row = Candidates(rows.contexts[:1], np.array([arm]), COLUMNS)
         before, _, known, _ = encoder.look_up(row.contexts, row.arms)
-        update = encoder.prepared_update(row, np.array([5.0]))
+        update = encoder.scored_update(row, np.array([5.0]))[-1]
         update()
         update()  # may be repeated
         after, _, better_known, _ = encoder.look_up(row.contexts, row.arms)
