@@ -98,9 +98,22 @@ def test_each_split_is_the_best_one(table, seed, categories):
 @given(samples(max_rows=60), st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from([3, 1 << 30]))
 def test_a_path_is_that_of_the_whole_tree_bit_by_bit(table, seed, tried, depth):
     features, sample = table
+    check_paths(features, sample, {"seed": seed, "tried": tried, "max_depth": depth, "min_leaf": 1})
+
+
+def test_paths_through_large_nodes_break_ties_as_the_whole_tree_does():
+    """Of columns that part the rows alike, rounding decides: histograms are subtracted in the same way in both."""
+    for seed in range(40, 50):
+        random = np.random.default_rng(seed)
+        features = np.tile(random.integers(-1, 1, (40, 5)).astype(np.float32), (8, 1))
+        targets = random.normal(size=320)
+        sample = Sample(targets - targets.mean(), np.ones(320, np.int32), 320)
+        check_paths(features, sample, {"seed": seed, "tried": 3, "max_depth": 1 << 30, "min_leaf": 1})
+
+
+def check_paths(features, sample, limits):
     bins = Bins.fit(features, 9)
     codes = bins.encode(features)
-    limits = {"seed": seed, "tried": tried, "max_depth": depth, "min_leaf": 1}
     nodes = grown(bins, codes, sample, **limits)
     for row in codes[:: max(1, len(codes) // 5)]:
         path = grown(bins, codes, sample, row, **limits)

@@ -207,12 +207,13 @@ def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[n
     root = nodes[0]
     root.key = mix(uint64(limits.seed))
     root.stop, root.moment = _draw_rows(sample, work, uint64(limits.seed))
-    root.start, root.depth, root.next, root.slot, root.sibling = 0, 0, -1, 0, 0
+    root.start, root.depth, root.next, root.slot, root.sibling, root.left = 0, 0, -1, 0, 0, -1
     size, place = 1, 0
     while place >= 0:
         node = nodes[place]
         place = node.next
         rows = work.rows[node.start : node.stop]
+        passed = node.left == -1
         node.left, node.right = -1, -1
         node.group, node.low, node.high = 0, 0, 0
         splittable = node.depth < limits.max_depth and len(rows) >= 2 * limits.min_leaf
@@ -226,7 +227,7 @@ def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[n
             add_all(codes, rows, work.moments, histograms[to], table.starts, 1 if fresh else -1)
         if fresh and node.sibling:
             move(histograms, node.sibling, node.slot)
-        if not splittable or best_split(table, limits, work, node) < 0.0:
+        if not (splittable and passed) or best_split(table, limits, work, node) < 0.0:
             continue
         left, left_sum, right_sum = _part_rows(codes, rows, work, node)
         larger = 0 if 2 * left > len(rows) else 1
@@ -246,11 +247,13 @@ def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[n
             child.slot = node.slot if inherits and i == 0 else 0
             child.sibling = node.slot if inherits and i == 1 else 0
             child.key = mix(node.key - STEP * uint64(side + 1))
-            child.depth = node.depth + 1
-            if followed == 1 - side:  # never split; only looked at where the sibling's histogram needs it
-                child.depth = limits.max_depth
+            child.depth, child.left = node.depth + 1, -1
+            # Never split, and only looked at where its sibling's histogram needs it: which is then subtracted from in
+            # the same way as in a whole tree, or ties could fall otherwise by rounding.
+            if followed == 1 - side:
                 if child.sibling == 0:
                     continue
+                child.left = -2
             child.next = place
             place = size + side
         size += 2
