@@ -53,15 +53,18 @@ def test_probabilities_are_those_of_the_densities():
     subsets = [(0, 2), (0, 3), (2, 3), (0, 2, 3)]
     evidences = [max(density(rows, rewards, each, 4.0**j) for j in range(-5, 4)) for each in subsets]
     linear = max(evidences) - 1.5
-    odds = 0.1 * np.exp(np.array(evidences) - linear) / (0.9 * 4)
-    probabilities = odds / (1.0 + odds.sum())
-    kept = np.sort(probabilities[probabilities >= 0.01])[::-1]
+    weights, others = 0.1 / 4 * np.exp(evidences), 0.9 * np.exp(linear)
+    kept = np.sort(weights[weights >= 0.01 * (others + weights.sum())])[::-1]
+    assert 1 < len(kept) <= len(subsets)
     segments = Segments.fit(rows, rewards, linear)
-    np.testing.assert_allclose(
-        segments.probabilities,
-        odds[np.argsort(-odds)][: len(kept)] / (1.0 + odds[np.argsort(-odds)][: len(kept)].sum()),
-        rtol=1e-6,
-    )
+    np.testing.assert_allclose(segments.probabilities, kept / (others + kept.sum()), rtol=1e-6)
+
+
+def test_evidence_beyond_all_exponentials_still_tells_segmentations_apart():
+    rows = visitors(6000)
+    segments = Segments.fit(rows, paid(rows, noise=0.01), -1e6)
+    assert segments.probabilities.tolist() == [1.0]
+    assert np.flatnonzero(segments.state()["columns"][0]).tolist() == [0, 2]
 
 
 def predicted(segments, contexts, arms):

@@ -92,14 +92,18 @@ class Segments:
             for sums, weights in zip(one.sums, (None, rewards), strict=True):
                 sums[:] = np.bincount(places, weights, len(sums))
             models.append((*_greatest_evidence(one.sums, mean, len(rewards), squares), one.sums))
-        odds = np.exp(np.minimum([found - evidence for found, _, _ in models], 700.0))
-        odds *= _PRIOR / ((1.0 - _PRIOR) * max(len(candidates), 1))
-        kept = np.argsort(-odds, kind="stable")[:_MOST_KEPT]
-        kept = kept[odds[kept] >= _LEAST_PROBABILITY * (1.0 + odds[kept].sum())]
+        if not models:
+            return None
+        evidences, ratios = np.array([model[:2] for model in models]).T
+        greatest = max(float(evidences.max()), evidence)
+        weights = _PRIOR / len(models) * np.exp(evidences - greatest)
+        others = (1.0 - _PRIOR) * math.exp(evidence - greatest)
+        kept = np.argsort(-weights, kind="stable")[:_MOST_KEPT]
+        kept = kept[weights[kept] >= _LEAST_PROBABILITY * (others + weights[kept].sum())]
         if not len(kept):
             return None
-        ratios, probabilities = np.array([models[i][1] for i in kept]), odds[kept] / (1.0 + odds[kept].sum())
-        segments = cls(index, mean, candidates[kept], sizes, ratios, probabilities)
+        probabilities = weights[kept] / (others + weights[kept].sum())
+        segments = cls(index, mean, candidates[kept], sizes, ratios[kept], probabilities)
         segments.sums = np.hstack([models[i][2] for i in kept])
         return segments
 
