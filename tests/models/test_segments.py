@@ -4,6 +4,9 @@ import pytest
 from treebandit import Bandit, Candidates, Columns, load, play_round
 from treebandit.environments import Clicks
 from treebandit.errors import SavedFileError
+from treebandit.models import linear_scores
+from treebandit.models.attribution import Attribution
+from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.segments import Segments, segmentations
 
 CATEGORIES = (3, 0, 2, 4)
@@ -105,7 +108,7 @@ def test_scores_and_leverage_are_the_posterior_row_by_row_or_in_bulk(batch):
     np.testing.assert_allclose(found, by_hand(segments, rows, rewards, asked), atol=1e-12)
 
 
-def test_arms_and_categories_that_were_not_seen_are_at_the_prior():
+def test_categories_that_were_not_seen_are_at_the_prior_and_arms_as_regressions_say():
     rows = visitors(400)
     segments = Segments.fit(rows, paid(rows), -1.0)
     before = segments.sums.copy()
@@ -114,8 +117,8 @@ def test_arms_and_categories_that_were_not_seen_are_at_the_prior():
     rest = 1.0 - segments.probabilities.sum()
     prior = segments.probabilities @ segments.ratios + 0.25 * rest
     contexts = np.array([[0, 0, 0, 0], [7, 0, 7, 7], [np.nan] * 4, [-1, 0, 0.5, 9]], np.float32)
-    _, leverage = predicted(segments, contexts[:1], np.array([99]))
-    assert leverage[0] == pytest.approx(prior)
+    for each, expected in zip(predicted(segments, contexts[:1], np.array([99])), (0.5, 0.25), strict=True):
+        assert each[0] == expected  # as the regressions say
     scores, leverage = predicted(segments, contexts[1:3], np.array([0, 1]))
     np.testing.assert_allclose(leverage, prior)
     np.testing.assert_allclose(scores, (1.0 - rest) * segments.state()["mean"] + 0.5 * rest)
@@ -131,9 +134,13 @@ def test_regressions_that_are_more_probable_leave_no_segments():
 def test_what_columns_add_is_the_mean():
     rows = visitors(400)
     segments = Segments.fit(rows, paid(rows), -1.0)
-    found, rest = segments.attribution(rows.contexts, rows.arms), 1.0 - segments.probabilities.sum()
-    np.testing.assert_allclose(found.mean + 0.5 * rest, predicted(segments, rows.contexts, rows.arms)[0])
-    assert not found.columns[:, 1].any()
+    arms = np.where(np.arange(400) < 10, 99, rows.arms)
+    none = np.zeros(400)
+    regressions = Attribution(np.full(400, 0.2), np.full((400, 5), 0.04), np.full(400, 0.1), none)
+    found = segments.attributed(rows.contexts, arms, regressions)
+    np.testing.assert_allclose(found.mean, predicted(segments, rows.contexts, arms)[0])
+    np.testing.assert_allclose(found.columns[:10], 0.04)
+    assert np.ptp(found.columns[10:, [1, 4]]) < 1e-15
 
 
 def forged(**changes):
@@ -155,6 +162,9 @@ def forged(**changes):
         {"probabilities": lambda each: -each},
         {"sums": lambda each: each[:, 1:]},
         {"sums": lambda each: each - 1.0},
+        {"sums": lambda each: each * 1e300},
+        {"sums": lambda each: each + np.array([[0.0], [1e-3]])},
+        {"mean": lambda _: 1e308},
         {"arms": lambda each: each[:1].repeat(len(each))},
         {"mean": lambda _: None},
     ],
@@ -193,6 +203,34 @@ def test_the_agent_finds_combinations_under_noise(tmp_path):
         each.learn(rows[np.arange(50)], np.arange(50.0) % 3)
     np.testing.assert_array_equal(agent.score(asked), again.score(asked))
     np.testing.assert_array_equal(agent.estimate(asked).mean, again.estimate(asked).mean)
+
+
+@pytest.mark.parametrize("worth", [-3.0, 3.0])
+def test_an_arm_that_comes_later_is_learned_at_once(worth):
+    agent, rows = noisy_agent()
+    assert agent.model.encoder.segments is not None
+    encoder, asked = agent.model.encoder, rows.contexts[:1]
+    for t in range(60):
+        agent.learn(rows.contexts[t], worth, arms=[3])
+    assert agent.model.encoder is encoder
+    means = agent.estimate(Candidates(asked.repeat(4, 0), np.arange(4), COLUMNS)).mean
+    assert np.argmax(means * np.sign(worth)) == 3
+
+
+def test_regressions_that_see_only_some_columns_have_segments_of_these():
+    random = np.random.default_rng(0)
+    small, large = random.integers(3, size=(1200, 2)), random.integers(66, size=(1200, 1025))
+    rows = Candidates(
+        np.hstack([small, large]).astype(np.float32),
+        random.integers(3, size=1200),
+        Columns((3, 3, *[66] * 1025)),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear_scores, "screened", lambda *_, **__: None)
+        encoder, _ = LinearEncoder.fit(
+            rows, (random.random(1200) < 0.05) * 1.0, arm_encoding="auto", random=random
+        )
+    assert encoder.scored
 
 
 def test_what_the_agent_explains_adds_up_with_segments():

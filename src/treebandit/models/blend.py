@@ -166,8 +166,8 @@ class Blend(TreeModel):
         """Let rows change leaves, regressions and effects; weighed: and all weights, by what each predicted."""
         encoder, targets = fit.encoder, fit.scale.standardised(rewards)
         assert isinstance(encoder, LinearEncoder)
-        features, scores, bounded, learn = encoder.scored_update(rows, targets)
-        update, targets = fit.leaves.prepared_update(features, targets), bounded
+        features, scores, learn = encoder.scored_update(rows, targets)
+        update = fit.leaves.prepared_update(features, targets)
         kernel = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
         w, before, kernel_before = self.linear_weight, self.errors, self.kernel_errors
         predicted, change = update.predicted, None
@@ -200,7 +200,6 @@ class Blend(TreeModel):
         leaves, encoder, features, scores, *_ = self._look_up(rows)
         targets, predicted = self.scale.standardised(rewards), leaves.estimate(features).mean
         errors, kernel_errors = self.errors, self.kernel_errors
-        targets = encoder.outliers.bounded(targets, scores)
         if self._weighted and encoder.ridge is not None:
             errors = compared(errors, predicted, scores, targets)
         if encoder.kernel is not None:

@@ -15,10 +15,10 @@ def explore(samples, scores, known, weight, bonus, rewards, unit=(0.0, 1.0, -np.
 
     known: h, the leverage, and how many rows the arm has, (n,) each.
     bonus: what a row has that its arm knows nothing of, √(h / (1 + h)) of it by others; then a scale, how many rows of
-        an arm are few, the width of a row, and how many of the rows that a prior with λ > 1 seems to be do not count,
-        and do. Where an arm has fewer rows like this one, n = width (1 + h) / h, the bonus is greater by
-        scale · √(ln(few / n) / n) standard deviations, or times what can still be won if that is less. n is less by the
-        prior's rows that do not count, and no more than width, all rows of the arm and those that do.
+        an arm are few, the width of a row, and, of the rows that a prior with λ > 1 is like, how many are taken off and
+        how many count. Where an arm has fewer rows like this one, n = width (1 + h) / h, the bonus is greater by
+        scale · √(ln(few / n) / n) standard deviations, or times what can still be won if that is less. n is less by
+        those taken off, and no more than width, all rows of the arm and those that count.
     rewards: mean, standard deviation and greatest of the rewards. Where the best candidate of a draw falls short of
         that mean by more than a deviation, the first bonus is multiplied by the square of the deviations it is. A mean
         of -inf, and it is always the same.

@@ -47,7 +47,7 @@ class LinearEncoder(Encoder):
     rows that come again stay the same (`trees/leaf_cache.py`).
 
     ridge: the regressions, where each arm has one with a prior learned from all; None for an encoder without the score.
-    outliers: how they learn rewards that are far from what was expected.
+    outliers: how they learn rewards that are far from what was expected; None where there can be none.
     segments: where rewards are nearly all noise, means of segments that the score is averaged with.
     effects: of arms too many for regressions each.
     kernel: the kernel regression on many numbers; None where there are few.
@@ -83,7 +83,7 @@ class LinearEncoder(Encoder):
         self.paths = False
         self.ridge: Ridge | None = None
         self.segments: Segments | None = None
-        self.outliers = Outliers()
+        self.outliers: Outliers | None = None
         self.effects: ArmEffects | None = None
         self.kernel: KernelScores | None = None
         self._statistics: TargetStatistics | None = None
@@ -120,9 +120,9 @@ class LinearEncoder(Encoder):
         encoder.ridge.learn(shown, rewards)
         if rows.arms is None or not encoder.scored:
             return encoder, encoder._features(visible, rows.arms)
-        encoder.outliers = Outliers.of(rewards, arms)
-        if encoder.outliers.limited:
-            bounded = encoder.outliers.fit(rewards, encoder.ridge.predict(shown)[0])
+        encoder.outliers = Outliers.of(rewards, rows.arms)
+        if encoder.outliers is not None:
+            bounded = encoder.outliers.fit(rewards, encoder.ridge.predict(shown)[0], rows.arms)
             if bounded is not rewards:
                 rewards, encoder.ridge = bounded, Ridge()
                 encoder.ridge.learn(shown, rewards)
@@ -131,7 +131,8 @@ class LinearEncoder(Encoder):
             encoder.ridge = Ridge(learned.ridge)
             encoder.ridge.learn(shown, rewards)
         if learned.noisy:
-            encoder.segments = Segments.fit(shown, rewards, learned.evidence)
+            seen = Candidates(visible[:, : encoder._seen], rows.arms, encoder._linear_columns)
+            encoder.segments = Segments.fit(seen, rewards, learned.evidence)
         scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
         visible, codes = plain_arrays(visible, rows.arms)
         features = encoder._for_scores(len(visible), codes)
@@ -172,9 +173,9 @@ class LinearEncoder(Encoder):
     def few_rows(self) -> tuple[float, float, float, float]:
         """How many rows of an arm are few, which is none where one regression serves all arms; and a row's width.
 
-        Last, how many of the rows that a prior with λ > 1 seems to be do not count, and how many do. In terms of
-        leverage it is width · (λ - 1) / |z|² of them, with 1 for the intercept and each column as the mean of |z|².
-        With K arms 2 / K of them do not count, with two arms all: what a prior says of an arm was learned from others.
+        Last, a prior with λ > 1 lowers leverage like width · (λ - 1) / |z|² further rows, with 1 for the intercept and
+        each column as the mean of |z|²: how many of these are taken off again, and how many count. With K arms 2 / K of
+        them are taken off, with two arms all: what a prior says of an arm was learned from the others.
         """
         assert self.ridge is not None
         width, squares = float(self._linear_width), 1.0 + self._seen
@@ -201,9 +202,8 @@ class LinearEncoder(Encoder):
         visible = self._visible(contexts, arms)
         found = self.ridge.attribution(self._shown(visible, arms))
         if self.segments is not None:
-            found = found.scaled(1.0 - float(self.segments.probabilities.sum()))
             visible, codes = plain_arrays(visible, arms)
-            found = found.plus(self.segments.attribution(visible[:, : self._seen], codes))
+            found = self.segments.attributed(visible[:, : self._seen], codes, found)
         columns = np.zeros((len(self.columns), len(contexts)))
         np.add.at(columns, self._places[: found.columns.shape[1]], found.columns.T)
         return found._replace(columns=columns.T)
@@ -269,31 +269,30 @@ class LinearEncoder(Encoder):
     def _only_numbers(self, contexts: Features) -> Features:
         return contexts if len(self._numbers) == contexts.shape[1] else contexts.take(self._numbers, axis=1)
 
-    def scored_update(
-        self, rows: Candidates, rewards: Floats
-    ) -> tuple[Features, Floats, Floats, Commit | None]:
-        """Features, linear score and bounded reward of each row, and the update by them; None without regressions."""
+    def scored_update(self, rows: Candidates, rewards: Floats) -> tuple[Features, Floats, Commit | None]:
+        """Features and score of each row, and the update by them; None where there are no regressions."""
         if self.ridge is None or not self.scored:
             features, scores, *_ = self.look_up(rows.contexts, rows.arms)
             if self.ridge is None:
-                return features, scores, rewards, None
+                return features, scores, None
             shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
-            return features, scores, rewards, self.ridge.prepared(shown, rewards)
+            return features, scores, self.ridge.prepared(shown, rewards)
         # What both need is found once, since most updates are of one row.
         visible, codes = plain_arrays(self._visible(rows.contexts, rows.arms), rows.arms)
         features = self._for_scores(len(visible), codes)
         scores = self._predicted(visible, codes, features)[0]
-        bounded = self.outliers.bounded(rewards, scores)
-        learn = self.ridge.prepared_arrays(self._linear_columns, visible, codes, bounded)
+        if self.outliers is not None:
+            rewards = self.outliers.bounded(rewards, scores, codes)
+        learn = self.ridge.prepared_arrays(self._linear_columns, visible, codes, rewards)
         if self.segments is None:
-            return features, scores, bounded, learn
-        add = self.segments.prepared_update(visible[:, : self._seen], codes, bounded)
+            return features, scores, learn
+        add = self.segments.prepared_update(visible[:, : self._seen], codes, rewards)
 
         def commit() -> None:
             learn()
             add()
 
-        return features, scores, bounded, commit
+        return features, scores, commit
 
     def state(self) -> dict[str, Any]:
         """What tells this encoder from another of the same agent."""
@@ -302,7 +301,7 @@ class LinearEncoder(Encoder):
             linear = {
                 "arms": self._arms,
                 "ridge": self.ridge.state(),
-                "outliers": self.outliers.state(),
+                "outliers": None if self.outliers is None else self.outliers.state(),
                 "segments": None if self.segments is None else self.segments.state(),
             }
         effects = None if self.effects is None else self.effects.state()
@@ -334,7 +333,8 @@ class LinearEncoder(Encoder):
             encoder.ridge.restore(saved)
             if encoder.ridge.categories != encoder._linear_columns.categories:
                 raise SavedFileError("the saved regressions do not have the columns of the encoder")
-            encoder.outliers = Outliers.restored(schema.optional(linear, "outliers"))
+            if (outliers := schema.optional(linear, "outliers")) is not None:
+                encoder.outliers = Outliers.restored(outliers)
             if (segments := schema.optional(linear, "segments")) is not None:
                 encoder.segments = Segments.restored(segments, encoder._linear_columns.categories)
         if (effects := schema.optional(state, "effects")) is not None:

@@ -159,9 +159,10 @@ class Ridge:
         self.prepared(rows, rewards)()
 
     def solve_anew(self, ridge: float) -> bool:
-        """Take up another λ as if all rows had been learned at once with it; False, and nothing, where that differs.
+        """Take up another λ as if all rows had been learned at once with it.
 
-        It does by a few digits for an arm with no more rows than coordinates, which are learned one by one.
+        Returns False and changes nothing where the last digits would differ: an arm with no more rows than coordinates
+        learns them one by one.
         """
         counts = ridge_store.set_prior(Arrays(*self.parts), ridge)
         if counts is not None:

@@ -30,7 +30,7 @@ _NOISE = 0.1
 
 
 class LearnedPrior(NamedTuple):
-    """ridge: λ. evidence: the greatest of any λ, allowed or not. noisy: whether the rewards are nearly all noise."""
+    """ridge: λ. evidence: the greatest, also of λ above `most`. noisy: whether the rewards are nearly all noise."""
 
     ridge: float
     evidence: float

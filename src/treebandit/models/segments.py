@@ -23,7 +23,8 @@ _MOST_SEGMENTATIONS, _MOST_SEGMENTS, _MOST_MEANS = 60, 2048, 1 << 16
 _LEAST_PROBABILITY, _MOST_KEPT = 0.01, 4
 #: ρ is looked for among these: the evidence hardly tells values between them apart.
 _RATIOS = 4.0 ** np.arange(-5, 4)
-_UNKNOWN = np.zeros(1)
+#: Standardised rewards are 32-bit numbers to some tree libraries.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Segments:
@@ -34,16 +35,16 @@ class Segments:
 
         mean + ρ Σ (r - mean) / (1 + ρ n),   with leverage ρ / (1 + ρ n),
 
-    the posterior if each arm has an effect from N(0, ρ σ²) in each segment. Regressions add up what categories pay;
-    here a combination may pay what no sum tells. Trees find combinations by what single columns pay, and under much
-    noise they do not.
+    the posterior if each arm has an effect from N(0, ρ σ²) in each segment, σ² the variance of the noise. Regressions
+    add up what categories pay; here a combination may pay what no sum tells. Trees find combinations by what single
+    columns pay, and under much noise they do not.
 
-    arms: that have means. mean: of all rewards when it was fitted.
+    arms: that have means; of all others regressions alone tell. mean: of all rewards when it was fitted.
     columns: (m, d), whether a segmentation has a column; sizes: (d,), the codes of each column, the last of which is
         for missing and later categories; 1 for numbers.
-    ratios: (m,), ρ. probabilities: (m,), against that of the regressions: what is left to 1.
-    sums: (2, size), rows and their rewards, arm by arm and segment by segment, one segmentation after the other; the
-        first arm is one without rows.
+    ratios: (m,), ρ. probabilities: (m,), of each segmentation; the regressions have the rest.
+    sums: (2, size), rows and their rewards, arm by arm and segment by segment, one segmentation after the other; arm 0
+        stands for those without means.
     """
 
     __slots__ = (
@@ -52,7 +53,8 @@ class Segments:
         "_factors",
         "_mean",
         "_offsets",
-        "_sizes",
+        "_others",
+        "_used",
         "probabilities",
         "ratios",
         "sums",
@@ -67,12 +69,15 @@ class Segments:
         ratios: Floats,
         probabilities: Floats,
     ) -> None:
-        self._arms, self._mean, self._columns, self._sizes = arms, mean, columns, sizes
+        self._arms, self._mean, self._columns = arms, mean, columns
         self.ratios, self.probabilities = ratios, probabilities
         segments = np.prod(np.where(columns == 1, sizes, 1), axis=1)
         starts = np.concatenate([[0], np.cumsum(segments * len(arms))])
-        #: What each code adds to the place of a row's sums, (d, m); where a segmentation starts, and an arm's length.
-        self._factors = np.array([_factors(each, sizes) for each in columns], np.float64).T
+        #: The columns of any segmentation, their last codes, and what a code adds to the place of a row's sums.
+        self._used = np.flatnonzero(columns.any(axis=0))
+        self._others = sizes[self._used] - 1
+        self._factors = np.array([_factors(each, sizes)[self._used] for each in columns]).T
+        #: Where a segmentation starts, and how long an arm is in it.
         self._offsets = starts[:-1], segments
         self.sums: Floats = np.zeros((2, int(starts[-1])))
 
@@ -86,12 +91,14 @@ class Segments:
         arm_rows, sizes = index.register(arms_of(rows)), np.array(rows.columns.categories, np.intp) + 1
         candidates, mean = segmentations(rows.columns.categories, len(index)), float(rewards.mean())
         squares, models = float(np.square(rewards - mean).sum()), []
-        for columns in candidates[:, None]:
-            one = cls(index, mean, columns, sizes, _UNKNOWN, _UNKNOWN)
-            places = one._places(rows.contexts, arm_rows)[:, 0]
-            for sums, weights in zip(one.sums, (None, rewards), strict=True):
-                sums[:] = np.bincount(places, weights, len(sums))
-            models.append((*_greatest_evidence(one.sums, mean, len(rewards), squares), one.sums))
+        used = np.flatnonzero(candidates.any(axis=0))
+        codes = _codes(rows.contexts[:, used], sizes[used] - 1)
+        for columns in candidates:
+            segments = math.prod(sizes[columns == 1].tolist())
+            places = (codes @ _factors(columns, sizes)[used]).astype(np.intp) + segments * arm_rows
+            counts, paid = (np.bincount(places, each, segments * len(index)) for each in (None, rewards))
+            sums = np.array([counts, paid])
+            models.append((*_greatest_evidence(sums, mean, len(rewards), squares), sums))
         if not models:
             return None
         evidences, ratios = np.array([model[:2] for model in models]).T
@@ -103,28 +110,43 @@ class Segments:
         if not len(kept):
             return None
         probabilities = weights[kept] / (others + weights[kept].sum())
-        segments = cls(index, mean, candidates[kept], sizes, ratios[kept], probabilities)
-        segments.sums = np.hstack([models[i][2] for i in kept])
-        return segments
+        found = cls(index, mean, candidates[kept], sizes, ratios[kept], probabilities)
+        found.sums = np.hstack([models[i][2] for i in kept])
+        return found
 
     def average(self, contexts: Features, arms: Indices, scores: Floats, leverage: Floats) -> None:
         """Average what regressions say of (n,) rows, score and leverage, with what segments say, in place."""
-        share, effects = self._posterior(contexts, self._arms.find(arms))
-        rest = 1.0 - float(self.probabilities.sum())
+        arm_rows = self._arms.find(arms)
+        share, effects = self._posterior(contexts, arm_rows)
+        known = arm_rows > 0
+        rest = np.where(known, self._rest, 1.0)
         scores *= rest
-        scores += (self._mean + effects) @ self.probabilities
+        scores += known * ((self._mean + effects) @ self.probabilities)
         leverage *= rest
-        leverage += share @ self.probabilities
+        leverage += known * (share @ self.probabilities)
 
-    def attribution(self, contexts: Features, arms: Indices) -> Attribution:
-        """What columns add to the part of the score that is the segments'; those of one have equal shares in it."""
-        _, effects = self._posterior(contexts, self._arms.find(arms))
-        columns = (effects * (self.probabilities / self._columns.sum(axis=1))) @ self._columns
-        mean, none = self._mean * float(self.probabilities.sum()), np.zeros(len(arms))
-        return Attribution(np.full(len(arms), mean), columns, none, none)
+    def attributed(self, contexts: Features, arms: Indices, regressions: Attribution) -> Attribution:
+        """What columns and arm add to such a score; columns of a segmentation have equal shares in its effects.
+
+        regressions: what they add to that of the regressions alone.
+        """
+        arm_rows = self._arms.find(arms)
+        _, effects = self._posterior(contexts, arm_rows)
+        known = arm_rows > 0
+        rest = np.where(known, self._rest, 1.0)
+        baseline = regressions.baseline * rest + known * self._mean * self.probabilities.sum()
+        columns = regressions.columns * rest[:, None]
+        weights = self.probabilities / self._columns.sum(axis=1)
+        columns[:, : contexts.shape[1]] += known[:, None] * ((effects * weights) @ self._columns)
+        return Attribution(baseline, columns, regressions.arm * rest, regressions.linear_model * rest)
+
+    @property
+    def _rest(self) -> float:
+        """The probability of the regressions; sums of the others may round to more than 1."""
+        return max(1.0 - float(self.probabilities.sum()), 0.0)
 
     def prepared_update(self, contexts: Features, arms: Indices, rewards: Floats) -> Commit:
-        """Let rows change the means of their segments; those of arms that are not known yet wait for the next fit."""
+        """Let rows change the means of their segments; arms without means get theirs when they are fitted next."""
         arm_rows = self._arms.find(arms)
         known = arm_rows > 0
         places = self._places(contexts[known], arm_rows[known])
@@ -149,10 +171,8 @@ class Segments:
 
     def _places(self, contexts: Features, arm_rows: Indices) -> Indices:
         """Where the sums of each row are, (n, m)."""
-        others = self._sizes - 1
-        known = (contexts >= 0.0) & (contexts < others)
-        codes = np.where(known, contexts, others).astype(np.float64)
         starts, segments = self._offsets
+        codes = _codes(contexts[:, self._used], self._others)
         places: Indices = (codes @ self._factors).astype(np.intp) + starts + np.outer(arm_rows, segments)
         return places
 
@@ -182,16 +202,19 @@ class Segments:
         probabilities = schema.array(state, "probabilities", np.float64, m, least=0.0, most=1.0)
         if probabilities.sum() > 1.0 + 1e-9:
             raise SavedFileError("the probabilities of segmentations add up to more than 1")
-        sizes, mean = np.array(categories, np.intp) + 1, schema.number(state, "mean")
+        sizes = np.array(categories, np.intp) + 1
+        mean = schema.number(state, "mean", least=-_LARGEST, most=_LARGEST)
         segments = cls(ArmIndex(labels), mean, columns, sizes, ratios, probabilities)
         segments.sums = schema.array(state, "sums", np.float64, segments.sums.shape)
-        if (segments.sums[0] < 0.0).any():
-            raise SavedFileError("a segment is saved with fewer than no rows")
+        rows, paid = segments.sums
+        counts = rows.min() >= 0.0 and rows.max() <= schema.MOST
+        if not counts or (np.abs(paid) > rows * _LARGEST).any():
+            raise SavedFileError("the saved means of segments are not those of rows; save the agent again")
         return segments
 
 
 def segmentations(categories: tuple[int, ...], arms: int) -> Indices:
-    """All that are looked at, (m, d), 1 where one has a column: pairs of columns, triples, and so on while few."""
+    """All that are looked at, (m, d), 1 where one has a column: all pairs, all triples, ... while at most 60 in all."""
     places = [place for place, count in enumerate(categories) if count > 1]
     found: list[tuple[int, ...]] = []
     most, looked_at = min(_MOST_SEGMENTS, _MOST_MEANS // arms), 0
@@ -207,13 +230,15 @@ def segmentations(categories: tuple[int, ...], arms: int) -> Indices:
     return columns
 
 
-def _factors(columns: Indices, sizes: Indices) -> list[int]:
+def _codes(contexts: Features, others: Indices) -> Floats:
+    """Codes of category columns; the last ones, `others`, for missing and later categories."""
+    return np.where((contexts >= 0.0) & (contexts < others), contexts, others).astype(np.float64)
+
+
+def _factors(columns: Indices, sizes: Indices) -> Floats:
     """What the code of each column is multiplied with, so that all segments have numbers of their own."""
-    factors, step = [], 1
-    for used, size in zip(columns.tolist(), sizes.tolist(), strict=True):
-        factors.append(step if used else 0)
-        step *= size if used else 1
-    return factors
+    steps = np.cumprod(np.where(columns == 1, sizes, 1))
+    return np.where(columns == 1, np.append(1, steps[:-1]), 0).astype(np.float64)
 
 
 def _greatest_evidence(sums: Floats, mean: float, n: int, total: float) -> tuple[float, float]:
