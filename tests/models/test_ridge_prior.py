@@ -117,6 +117,16 @@ def test_the_bonus_of_a_learned_prior_is_the_deviation_under_it():
     assert encoder.bonus_of(0.3) == pytest.approx(0.3 * np.sqrt(2.0 / 4.0))
 
 
+@pytest.mark.parametrize(("arms", "share"), [(1, 1.0), (2, 1.0), (4, 0.5), (50, 0.04)])
+def test_rows_of_a_prior_count_the_more_arms_have_taught_it(arms, share):
+    encoder, _ = noisy_encoder()
+    encoder._arms = arms
+    few, width, left_out, counted = encoder.few_rows
+    prior = 4.0 * (encoder.ridge.ridge - 1.0) / 4.0
+    assert (few, width) == (0.25 * 2000 / arms, 4.0)
+    assert (left_out, counted) == pytest.approx((share * prior, (1.0 - share) * prior))
+
+
 @pytest.mark.parametrize("forged", [0.5, np.nan, np.inf, -3.0, 2.0**60])
 def test_a_forged_prior_is_refused(forged):
     state = noisy_encoder()[0].ridge.state()
