@@ -13,7 +13,7 @@ from treebandit.core import Estimate, Floats
 from treebandit.errors import SavedFileError
 
 #: Standardised rewards are 32-bit numbers to some tree libraries.
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class RewardScale:
     mean: float = 0.0
     deviation: float = 1.0
     varies: bool = True
-    least: float = -_LARGEST
-    greatest: float = _LARGEST
+    least: float = -LARGEST
+    greatest: float = LARGEST
 
     @classmethod
     def of(cls, rewards: Floats) -> RewardScale:
@@ -66,7 +66,7 @@ class RewardScale:
 
     def holds(self, rewards: Floats) -> bool:
         """Whether 32 bits hold these rewards in these units."""
-        return self._largest(rewards) <= _LARGEST
+        return self._largest(rewards) <= LARGEST
 
     def _largest(self, rewards: Floats) -> float:
         """The greatest size of (n,) rewards in these units."""
@@ -92,8 +92,8 @@ class RewardScale:
             schema.number(values, "greatest", least=0.0),
         )
         largest = scale._largest(rewards)
-        if not largest <= _LARGEST:
+        if not largest <= LARGEST:
             raise SavedFileError(
-                f"rewards of up to {largest:g} deviations are saved; expected {_LARGEST:g} at most"
+                f"rewards of up to {largest:g} deviations are saved; expected {LARGEST:g} at most"
             )
         return scale

@@ -10,11 +10,10 @@ import numpy as np
 from treebandit import schema
 from treebandit.core import Floats, Indices
 from treebandit.features.arm_index import ArmIndex
+from treebandit.features.reward_scale import LARGEST
 
 #: Rewards are cut off no nearer than this many standard deviations from what was expected.
 _NEAREST = 4.0
-#: Standardised rewards are 32-bit numbers to some tree libraries.
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Outliers:
@@ -72,5 +71,5 @@ class Outliers:
         """What `state` described."""
         labels = schema.labels(state, "arms")
         limits = schema.array(state, "limits", np.float64, (len(labels),), least=0.0)
-        shift = schema.number(state, "shift", least=-_LARGEST, most=_LARGEST)
+        shift = schema.number(state, "shift", least=-LARGEST, most=LARGEST)
         return cls(ArmIndex(labels), np.append(np.inf, limits), shift)

@@ -12,8 +12,10 @@ from treebandit import schema
 from treebandit.core import Candidates, Features, Floats, Indices
 from treebandit.errors import SavedFileError
 from treebandit.features.arm_index import ArmIndex
+from treebandit.features.reward_scale import LARGEST
 from treebandit.models.attribution import Attribution
 from treebandit.models.model import Commit, arms_of
+from treebandit.models.target_statistics import known_codes
 
 #: All segmentations together have this probability before anything is known.
 _PRIOR = 0.1
@@ -23,8 +25,6 @@ _MOST_SEGMENTATIONS, _MOST_SEGMENTS, _MOST_MEANS = 60, 2048, 1 << 16
 _LEAST_PROBABILITY, _MOST_KEPT = 0.01, 4
 #: ρ is looked for among these: the evidence hardly tells values between them apart.
 _RATIOS = 4.0 ** np.arange(-5, 4)
-#: Standardised rewards are 32-bit numbers to some tree libraries.
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Segments:
@@ -92,7 +92,7 @@ class Segments:
         candidates, mean = segmentations(rows.columns.categories, len(index)), float(rewards.mean())
         squares, models = float(np.square(rewards - mean).sum()), []
         used = np.flatnonzero(candidates.any(axis=0))
-        codes = _codes(rows.contexts[:, used], sizes[used] - 1)
+        codes = known_codes(rows.contexts[:, used], sizes[used] - 1)
         for columns in candidates:
             segments = math.prod(sizes[columns == 1].tolist())
             places = (codes @ _factors(columns, sizes)[used]).astype(np.intp) + segments * arm_rows
@@ -172,7 +172,7 @@ class Segments:
     def _places(self, contexts: Features, arm_rows: Indices) -> Indices:
         """Where the sums of each row are, (n, m)."""
         starts, segments = self._offsets
-        codes = _codes(contexts[:, self._used], self._others)
+        codes = known_codes(contexts[:, self._used], self._others)
         places: Indices = (codes @ self._factors).astype(np.intp) + starts + np.outer(arm_rows, segments)
         return places
 
@@ -203,12 +203,12 @@ class Segments:
         if probabilities.sum() > 1.0 + 1e-9:
             raise SavedFileError("the probabilities of segmentations add up to more than 1")
         sizes = np.array(categories, np.intp) + 1
-        mean = schema.number(state, "mean", least=-_LARGEST, most=_LARGEST)
+        mean = schema.number(state, "mean", least=-LARGEST, most=LARGEST)
         segments = cls(ArmIndex(labels), mean, columns, sizes, ratios, probabilities)
         segments.sums = schema.array(state, "sums", np.float64, segments.sums.shape)
         rows, paid = segments.sums
         counts = rows.min() >= 0.0 and rows.max() <= schema.MOST
-        if not counts or (np.abs(paid) > rows * _LARGEST).any():
+        if not counts or (np.abs(paid) > rows * LARGEST).any():
             raise SavedFileError("the saved means of segments are not those of rows; save the agent again")
         return segments
 
@@ -228,11 +228,6 @@ def segmentations(categories: tuple[int, ...], arms: int) -> Indices:
     for i, each in enumerate(found):
         columns[i, list(each)] = 1
     return columns
-
-
-def _codes(contexts: Features, others: Indices) -> Floats:
-    """Codes of category columns; the last ones, `others`, for missing and later categories."""
-    return np.where((contexts >= 0.0) & (contexts < others), contexts, others).astype(np.float64)
 
 
 def _factors(columns: Indices, sizes: Indices) -> Floats:

@@ -43,7 +43,7 @@ class TargetStatistics:
         tables = []
         for at, place in enumerate(places.tolist()):
             count = categories[place] + 1
-            cells = arm_rows * count + _codes(rows.contexts[:, place], categories[place])
+            cells = arm_rows * count + known_codes(rows.contexts[:, place], categories[place]).astype(np.intp)
             table = _means(cells, rewards, len(index), count)
             tables.append(table)
             for fold in range(int(folds.max()) + 1):
@@ -57,7 +57,8 @@ class TargetStatistics:
         arm_rows = self._arms.find(np.zeros(len(contexts), np.intp) if arms is None else arms)
         found = np.empty((len(contexts), len(self._places)), np.float32)
         for at, (place, table) in enumerate(zip(self._places.tolist(), self._tables, strict=True)):
-            found[:, at] = table[arm_rows, _codes(contexts[:, place], table.shape[1] - 1)]
+            codes = known_codes(contexts[:, place], table.shape[1] - 1).astype(np.intp)
+            found[:, at] = table[arm_rows, codes]
         return found
 
     def state(self) -> dict[str, Any]:
@@ -74,10 +75,10 @@ class TargetStatistics:
         return cls(ArmIndex(labels), places, [np.ascontiguousarray(part) for part in parts])
 
 
-def _codes(column: Features, count: int) -> Indices:
-    """(n,) codes; `count` for a missing or later category."""
-    known = (column >= 0.0) & (column < count)
-    return np.where(known, np.nan_to_num(column), count).astype(np.intp)
+def known_codes(codes: Features, counts: int | Indices) -> Features:
+    """The codes of categories; for a missing or later one the count of its column."""
+    known: Features = np.where((codes >= 0.0) & (codes < counts), codes, counts)
+    return known
 
 
 def _means(cells: Indices, rewards: Floats, arms: int, count: int) -> Floats:
