@@ -190,6 +190,20 @@ def test_outliers_do_not_last(ridge):
     assert np.isfinite(model.sample(asked, 5, random)).all()
 
 
+def test_outliers_among_the_first_rows_leave_arms_alone_that_came_later():
+    random, columns = np.random.default_rng(0), Columns.numeric(3)
+    contexts, rewards = random.normal(size=(60, 3)).astype(np.float32), random.normal(size=60)
+    contexts[0, 1] = 1e6
+    arms = np.where(np.arange(60) < 18, np.arange(60) % 9, np.arange(60) % 10)
+    models = Ridge(), Ridge()
+    for rows in (slice(18), *(slice(t, t + 1) for t in range(18, 60))):
+        for model in models:
+            model.learn(Candidates(contexts[rows], arms[rows], columns), rewards[rows])
+        models[1].restore(models[1].state())  # without spare room for arms
+    found, expected = (model.estimate(Candidates(contexts, arms, columns)).mean for model in models)
+    np.testing.assert_allclose(found, expected)
+
+
 def test_cross_fitted_scores_are_those_of_the_other_folds():
     model, contexts, arms, rewards, random = taught(Ridge, 60)
     folds = random.integers(0, 4, 60)

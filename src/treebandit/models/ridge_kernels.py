@@ -171,9 +171,9 @@ def _renew_scales(model, row, stale):  # type: ignore[no-untyped-def]
             for block in range(1, blocks.shape[0]):
                 # The number counts as missing in all rows so far.
                 place, (matrix, vector) = np.int64(columns[COORDINATE, j]), block_of(blocks, store, block)
-                for i in range(blocks[block, SIZE]):
+                for i in range(blocks[block, SIZE]):  # none in spare blocks, which begin where others are
                     matrix[row_start(i) + place if i > place else row_start(place) + i] = 0.0
-                vector[place] = 0.0
+                    vector[place] = 0.0
                 stale[block] = 1
 
 
