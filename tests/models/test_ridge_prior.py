@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from models.ridge_reference import MIXED, design, mixed_rows, taught
 
-from treebandit import Candidates, Columns
+from treebandit import Bandit, Candidates, Columns, load
 from treebandit.errors import SavedFileError
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.ridge import Ridge
@@ -125,6 +125,25 @@ def test_rows_of_a_prior_count_the_more_arms_have_taught_it(arms, share):
     prior = 4.0 * (encoder.ridge.ridge - 1.0) / 4.0
     assert (few, width) == (0.25 * 2000 / arms, 4.0)
     assert (left_out, counted) == pytest.approx((share * prior, (1.0 - share) * prior))
+
+
+@pytest.mark.parametrize("failures", [0, 5])
+def test_an_arm_that_comes_later_is_tried_however_strong_the_prior(failures, tmp_path):
+    random, agent, rates = np.random.default_rng(0), Bandit(seed=0), np.linspace(0.01, 0.03, 20)
+    contexts, arms = random.normal(size=(10_000, 4)), random.integers(20, size=10_000)
+    rewards = (random.random(10_000) < rates[arms]) * 1.0
+    arms[-failures - 1 : -1], rewards[-failures - 1 : -1] = 20, 0.0
+    agent.learn(contexts, rewards, arms=arms)
+    assert agent.model.encoder.ridge.ridge > 100.0
+    agent.save(tmp_path / "agent")
+    again, tried = load(tmp_path / "agent"), 0
+    for t in range(200):
+        choices = [each.choose(contexts[t], arms=np.arange(21))[0] for each in (agent, again)]
+        assert choices[0] == choices[1]
+        tried += choices[0] == 20
+        for each in (agent, again):
+            each.learn(contexts[t], 0.0, arms=choices[:1])
+    assert 20 < tried < 180
 
 
 @pytest.mark.parametrize("forged", [0.5, np.nan, np.inf, -3.0, 2.0**60])

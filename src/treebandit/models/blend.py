@@ -299,6 +299,8 @@ class Blend(TreeModel):
         if encoder.ridge is not None:
             mean, deviation = encoder.ridge.reward_moments
             bonuses = bonus * encoder.bonus_of(deviation), float(bonus), *encoder.few_rows
+            if rows.arms is not None:
+                counts = encoder.rows_known(rows.arms, counts)
             rewards = mean if boost else -math.inf, deviation, self.scale.greatest
             unit = self.scale.mean, self.scale.deviation, self.scale.least
             blend_kernels.explore(samples, scores, (leverage, counts), w, bonuses, rewards, unit)

@@ -11,6 +11,7 @@ import numpy as np
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import SavedFileError
+from treebandit.features.arm_index import ArmIndex
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot, saved_arms
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
@@ -82,6 +83,8 @@ class LinearEncoder(Encoder):
         #: Whether there are so many, and choices are paths among them (`models/blend.py`).
         self.paths = False
         self.ridge: Ridge | None = None
+        #: Arms that a learned prior tells of.
+        self._prior_arms = ArmIndex()
         self.segments: Segments | None = None
         self.outliers: Outliers | None = None
         self.effects: ArmEffects | None = None
@@ -130,6 +133,9 @@ class LinearEncoder(Encoder):
         if learned.ridge > encoder.ridge.ridge and not encoder.ridge.solve_anew(learned.ridge):
             encoder.ridge = Ridge(learned.ridge)
             encoder.ridge.learn(shown, rewards)
+        if encoder.ridge.ridge > 1.0:
+            labels, first = np.unique(rows.arms, return_index=True)
+            encoder._prior_arms = ArmIndex(labels[2 * first < len(rows)])
         if learned.noisy:
             seen = Candidates(visible[:, : encoder._seen], rows.arms, encoder._linear_columns)
             encoder.segments = Segments.fit(seen, rewards, learned.evidence)
@@ -183,6 +189,16 @@ class LinearEncoder(Encoder):
         prior = width * (self.ridge.ridge - 1.0) / squares
         left_out = min(2.0 / max(self._arms, 1), 1.0) * prior
         return few, width, left_out, prior - left_out
+
+    def rows_known(self, arms: Indices, counts: Floats) -> Floats:
+        """How many rows (n,) arms have, less those that a prior counts as where it does not tell of the arm.
+
+        It tells of arms whose first row was in the older half of those fitted. One that came later may be unlike all
+        others; were it taken to be like them, it would not be tried.
+        """
+        if not len(self._prior_arms.labels):
+            return counts
+        return np.where(self._prior_arms.find(arms) > 0, counts, counts - self.few_rows[-1])
 
     @property
     def sources(self) -> Indices:
@@ -303,6 +319,7 @@ class LinearEncoder(Encoder):
                 "ridge": self.ridge.state(),
                 "outliers": None if self.outliers is None else self.outliers.state(),
                 "segments": None if self.segments is None else self.segments.state(),
+                "prior_arms": self._prior_arms.labels,
             }
         effects = None if self.effects is None else self.effects.state()
         kernel = None if self.kernel is None else self.kernel.state()
@@ -333,6 +350,7 @@ class LinearEncoder(Encoder):
             encoder.ridge.restore(saved)
             if encoder.ridge.categories != encoder._linear_columns.categories:
                 raise SavedFileError("the saved regressions do not have the columns of the encoder")
+            encoder._prior_arms = ArmIndex(schema.labels(linear, "prior_arms"))
             if (outliers := schema.optional(linear, "outliers")) is not None:
                 encoder.outliers = Outliers.restored(outliers)
             if (segments := schema.optional(linear, "segments")) is not None:
