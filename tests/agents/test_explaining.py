@@ -1,5 +1,7 @@
 """Explanations add up to estimates, name what was given, and change nothing."""
 
+import tracemalloc
+
 import numpy as np
 import pandas
 import polars
@@ -225,6 +227,17 @@ def test_columns_of_candidates_with_one_name_are_told_apart():
     explanation = agent.explain(rows)
     assert explanation.parts[1:4] == ("a", "column column a", "column a")
     assert list(explanation.similar[0]["context"][0]) == list(explanation.parts[1:4])
+
+
+def test_many_candidates_are_explained_in_little_memory():
+    random, agent = np.random.default_rng(0), Bandit(TREES, kernel=False, seed=0)
+    agent.learn(random.normal(size=(5000, 2)), random.random(5000), arms=np.arange(5000) % 3)
+    contexts = random.normal(size=(600, 2))
+    tracemalloc.start()
+    agent.explain(contexts, arms=np.arange(600) % 3, draws=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5000 * 600
 
 
 def test_similar_rows_share_the_most_leaves():

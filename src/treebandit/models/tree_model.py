@@ -340,9 +340,13 @@ class TreeModel(HistoryModel):
         leaves, features = self._encoded(rows)
         learned = self._encoded(self.history.rows(self.history.columns or rows.columns))[1]
         here, there = leaves.forest.find_leaves(features), leaves.forest.find_leaves(learned)
-        shares = np.array([(there == each).mean(1) for each in here])
-        order = np.argsort(-shares, axis=1, kind="stable")[:, :most]
-        return order, np.take_along_axis(shares, order, axis=1)
+        order = np.empty((len(here), min(most, len(there))), np.intp)
+        found = np.empty(order.shape)
+        for i, each in enumerate(here):  # one at a time: the shares of all with all would take much memory
+            shares = (there == each).mean(1)
+            order[i] = np.argsort(-shares, kind="stable")[: order.shape[1]]
+            found[i] = shares[order[i]]
+        return order, found
 
     def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Joint draws, (draws, n): each leaf's output is drawn, so rows in one leaf share its draw."""
