@@ -5,7 +5,7 @@ import pytest
 from playing import play
 
 import treebandit
-from treebandit import Bandit, Candidates, Columns, play_round
+from treebandit import Bandit, Candidates, Columns, load, play_round
 from treebandit.environments import Classification, DescribedArms, Synthetic
 from treebandit.errors import ParameterError
 from treebandit.models import blend_kernels
@@ -272,6 +272,50 @@ class Articles:
             reward = self.means[offered[row]] + 0.5 * self.random.normal()
             agent.learn(Candidates(self.features[offered[[row]]], offered[[row]], self.columns), [reward])
         return total
+
+
+def nonlinear(n, arms, seed=0, columns=4):
+    random = np.random.default_rng(seed)
+    contexts, slopes = random.normal(size=(n, columns)), random.normal(size=(arms, columns))
+    labels = random.integers(arms, size=n)
+    rewards = 0.5 * (contexts * slopes[labels]).sum(1) + np.sign(contexts[:, 0] * contexts[:, 1])
+    return contexts, labels, rewards
+
+
+@pytest.mark.parametrize("worth", [-5.0, 5.0])
+@pytest.mark.parametrize("columns", [4, 10])
+def test_an_arm_that_comes_later_is_learned_by_itself(worth, columns, tmp_path):
+    contexts, arms, rewards = nonlinear(3000, 3, columns=columns)
+    agent = Bandit(seed=0)
+    agent.learn(contexts, rewards, arms=arms)
+    assert agent.linear_weight < 0.7
+    others = [agent.estimate(contexts[:50], arms=arms[:50])]
+    for start in (100, 101, 102):
+        agent.learn(contexts[start : start + 7], np.full(7, worth), arms=[3] * 7)
+    agent.save(tmp_path / "agent")
+    again = load(tmp_path / "agent")
+    for each in (agent, again):
+        others.append(each.estimate(contexts[:50], arms=arms[:50]))
+        late = each.estimate(contexts[100:107], arms=[3] * 7)
+        assert (np.abs(late.mean - worth) < 2.0).all()
+        assert (late.count == 21).all()
+        explanation = each.explain(contexts[0], arms=[0, 3], draws=3)
+        np.testing.assert_allclose(explanation.mean, each.estimate(contexts[0], arms=[0, 3]).mean)
+    np.testing.assert_allclose(others[1].mean, others[0].mean, atol=0.05)
+    np.testing.assert_array_equal(others[2].mean, others[1].mean)
+    assert agent.choose(contexts[0], arms=[0, 1, 2, 3])[0] == again.choose(contexts[0], arms=[0, 1, 2, 3])[0]
+
+
+def test_an_arm_that_comes_later_is_tried_among_many():
+    contexts, arms, rewards = nonlinear(4000, 26, columns=10)
+    agent = Bandit(seed=0)
+    agent.learn(contexts, rewards, arms=arms)
+    tried = []
+    for t in range(200):
+        arm = int(agent.choose(contexts[t], arms=np.arange(27))[0])
+        agent.learn(contexts[t], 2.5 if arm == 26 else rewards[t], arms=[arm])
+        tried.append(arm == 26)
+    assert np.mean(tried) > 0.4
 
 
 def test_effects_help_where_arms_are_more_than_their_features():

@@ -30,10 +30,11 @@ class Attribution(NamedTuple):
         mean: Floats = self.baseline + self.columns.sum(1) + self.arm + self.linear_model
         return mean
 
-    def scaled(self, factor: float, shift: float = 0.0) -> Attribution:
-        """Of factor · mean + shift."""
-        baseline, *rest = (factor * part for part in self)
-        return Attribution(baseline + shift, *rest)
+    def scaled(self, factor: float | Floats, shift: float | Floats = 0.0) -> Attribution:
+        """Of factor · mean + shift; a number, or (n,)."""
+        baseline, columns, *rest = self
+        scaled = np.multiply(factor, baseline) + shift, np.multiply(factor, columns.T).T
+        return Attribution(*scaled, *(factor * part for part in rest))
 
     def plus(self, other: Attribution) -> Attribution:
         """Of the sum of two means; the other may know fewer columns, the first ones."""

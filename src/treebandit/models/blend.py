@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Candidates, Estimate, Features, Floats, Indices
@@ -34,6 +35,8 @@ _KERNEL_BONUS = 0.5
 #: Draws of effects deviate by so much of their standard deviation: a path of sixty roads is the best of very many by
 #: chance, and jams make the deviation larger than what a good road could bring.
 _EFFECTS = 0.5
+#: Draws of arms that the trees do not know deviate by so much of √(h / (1 + h)) standard deviations of the rewards.
+_LATER = 0.5
 #: With more rows a round than this, choices are paths: new arms come along with them, and to look for more costs more
 #: than it finds. A tree then sees so many rows at most: the same roads are driven again and again. For the same reason
 #: the newest so many rows of an arm stand for all when effects are fitted.
@@ -143,6 +146,18 @@ class Blend(TreeModel):
             return trees
         return replace(trees, subsample=min(trees.subsample, _MOST_PATH_ROWS / n))
 
+    def _later(self, encoder: LinearEncoder, rows: Candidates) -> NDArray[np.bool_] | None:
+        """Whether rows are of arms that trees and kernel do not know; None where they know all.
+
+        To the trees such an arm is like the one beside it, so the regressions alone tell of it until the next rebuild.
+        """
+        return encoder.came_later(rows.arms) if self._weighted else None
+
+    def _weights(self, later: NDArray[np.bool_] | None) -> tuple[float | Floats, float | Floats]:
+        """w and v; (n,) of each where rows are of such arms."""
+        w, v = self.linear_weight, self.kernel_weight
+        return (w, v) if later is None else (np.where(later, 1.0, w), np.where(later, 0.0, v))
+
     def _snapshot(self, step: str, snapshot: dict[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Both models' errors as a step reads them, and those on first rows of new arms; as it has, if it has."""
         if step not in snapshot:
@@ -167,6 +182,8 @@ class Blend(TreeModel):
         encoder, targets = fit.encoder, fit.scale.standardised(rewards)
         assert isinstance(encoder, LinearEncoder)
         features, scores, learn = encoder.scored_update(rows, targets)
+        if (later := self._later(encoder, rows)) is not None:
+            rows, features, scores, targets = rows[~later], features[~later], scores[~later], targets[~later]
         update = fit.leaves.prepared_update(features, targets)
         kernel = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
         w, before, kernel_before = self.linear_weight, self.errors, self.kernel_errors
@@ -199,6 +216,13 @@ class Blend(TreeModel):
         """Both sums of `weight`, once the present fit has predicted these rows."""
         leaves, encoder, features, scores, *_ = self._look_up(rows)
         targets, predicted = self.scale.standardised(rewards), leaves.estimate(features).mean
+        if (later := self._later(encoder, rows)) is not None:
+            rows, predicted, scores, targets = (
+                rows[~later],
+                predicted[~later],
+                scores[~later],
+                targets[~later],
+            )
         errors, kernel_errors = self.errors, self.kernel_errors
         if self._weighted and encoder.ridge is not None:
             errors = compared(errors, predicted, scores, targets)
@@ -209,15 +233,14 @@ class Blend(TreeModel):
 
     def estimate(self, rows: Candidates) -> Estimate:
         """Mean of forest and linear model by their weights plus the arm's effect, and the variance that follows."""
-        leaves, encoder, features, scores, leverage, _ = self._look_up(rows)
-        sums = leaves.leaf_sums(features)
-        trees = leaves.calibrated(sums)
+        leaves, encoder, features, scores, leverage, counts = self._look_up(rows)
+        sums, later = leaves.leaf_sums(features), self._later(encoder, rows)
+        trees, (w, v) = leaves.calibrated(sums), self._weights(later)
         mean, variance = trees.mean, trees.variance
         if encoder.ridge is not None:
-            w = self.linear_weight
             variance = (1.0 - w) ** 2 * variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
             mean = mean + w * (scores - mean)
-        if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
+        if encoder.kernel is not None and np.any(v):
             kernel, kernel_leverage = encoder.kernel_look_up(rows)
             mean = mean + v * (kernel - mean)
             variance = (1.0 - v) ** 2 * variance + (v * encoder.kernel.reward_sd) ** 2 * kernel_leverage
@@ -225,18 +248,20 @@ class Blend(TreeModel):
             units = leaves.deviations(sums) if encoder.paths else None
             effect, effect_variance = encoder.effects.estimate(rows.arms, mean, units=units)
             mean, variance = mean + effect, variance + effect_variance
-        return self.scale.original(Estimate(mean, variance, trees.count))
+        count = trees.count if later is None else np.where(later, counts, trees.count)
+        return self.scale.original(Estimate(mean, variance, count))
 
     def attribution(self, rows: Candidates) -> Attribution:
         """What columns and arm add to the mean of each row, by the forest and by the linear model."""
         trees = super().attribution(rows)
         leaves, encoder, features, scores, *_ = self._look_up(rows)
         scale, found = self.scale, trees
+        w, v = self._weights(self._later(encoder, rows))
         if encoder.ridge is not None:
-            w, linear = self.linear_weight, encoder.attribution(rows.contexts, rows.arms)
+            linear = encoder.attribution(rows.contexts, rows.arms)
             linear = linear._replace(linear_model=scores - linear.mean)
             found = trees.scaled(1.0 - w).plus(linear.scaled(w * scale.deviation, w * scale.mean))
-        if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
+        if encoder.kernel is not None and np.any(v):
             kernel = encoder.kernel_attribution(rows).scaled(v * scale.deviation, v * scale.mean)
             found = found.scaled(1.0 - v).plus(kernel)
         if encoder.effects is not None and encoder.effects.active and rows.arms is not None:
@@ -278,7 +303,14 @@ class Blend(TreeModel):
         """
         leaves, encoder, features, scores, leverage, counts = self._look_up(rows)
         samples, units = _drawn(leaves, features, draws, random, scale=scale, paths=encoder.paths)
-        w, effects = self.linear_weight, encoder.effects
+        effects, later = encoder.effects, self._later(encoder, rows)
+        w, v = self._weights(later)
+        if later is not None and encoder.ridge is not None:
+            scores = np.maximum(scores, self.scale.least)
+            samples += w * (scores - samples)
+            noise, h = random.standard_normal((draws, np.count_nonzero(later))), leverage[later]
+            samples[:, later] += _LATER * scale * encoder.ridge.reward_sd * np.sqrt(h / (1.0 + h)) * noise
+            w = 0.0
         if effects is not None or encoder.kernel is not None:
             scores = np.maximum(scores, self.scale.least)
         if effects is not None and effects.active and rows.arms is not None:
@@ -290,7 +322,7 @@ class Blend(TreeModel):
                 rows.arms, samples, draws, random, scale=share, groups=groups, units=units
             )
             w = 0.0
-        if encoder.kernel is not None and (v := self.kernel_weight) > 0.0:
+        if encoder.kernel is not None and np.any(v):
             samples += w * (scores - samples)
             kernel, g = encoder.kernel_look_up(rows)
             samples += v * (np.maximum(kernel, self.scale.least) - samples)

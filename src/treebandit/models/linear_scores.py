@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
@@ -83,8 +84,7 @@ class LinearEncoder(Encoder):
         #: Whether there are so many, and choices are paths among them (`models/blend.py`).
         self.paths = False
         self.ridge: Ridge | None = None
-        #: Arms that a learned prior tells of.
-        self._prior_arms = ArmIndex()
+        self._prior_arms = ArmIndex()  # that a learned prior tells of; later ones may be unlike these
         self.segments: Segments | None = None
         self.outliers: Outliers | None = None
         self.effects: ArmEffects | None = None
@@ -190,15 +190,18 @@ class LinearEncoder(Encoder):
         left_out = min(2.0 / max(self._arms, 1), 1.0) * prior
         return few, width, left_out, prior - left_out
 
-    def rows_known(self, arms: Indices, counts: Floats) -> Floats:
-        """How many rows (n,) arms have, less those that a prior counts as where it does not tell of the arm.
+    def came_later(self, arms: Indices | None) -> NDArray[np.bool_] | None:
+        """Whether trees that see the arm were fitted without rows of (n,) arms; None where all had some."""
+        if arms is None or self.ridge is None or not (self.scored and self._front):
+            return None
+        places = self.ridge.places_of(arms)
+        later: NDArray[np.bool_] = (places == 0) | (places > self._arms)
+        return later if later.any() else None
 
-        It tells of arms whose first row was in the older half of those fitted. One that came later may be unlike all
-        others; were it taken to be like them, it would not be tried.
-        """
-        if not len(self._prior_arms.labels):
-            return counts
-        return np.where(self._prior_arms.find(arms) > 0, counts, counts - self.few_rows[-1])
+    def rows_known(self, arms: Indices, counts: Floats) -> Floats:
+        """How many rows (n,) arms have, less those that a prior counts as where it was not learned from the arm."""
+        unknown = self._prior_arms.find(arms) == 0
+        return counts - self.few_rows[-1] * unknown if len(self._prior_arms.labels) else counts
 
     @property
     def sources(self) -> Indices:
@@ -321,18 +324,15 @@ class LinearEncoder(Encoder):
                 "segments": None if self.segments is None else self.segments.state(),
                 "prior_arms": self._prior_arms.labels,
             }
-        effects = None if self.effects is None else self.effects.state()
-        kernel = None if self.kernel is None else self.kernel.state()
-        statistics = None if self._statistics is None else self._statistics.state()
         return {
             **super().state(),
             "kept": self._kept,
             "many_arms": self.many_arms,
             "paths": self.paths,
             "linear": linear,
-            "effects": effects,
-            "kernel": kernel,
-            "statistics": statistics,
+            "effects": None if self.effects is None else self.effects.state(),
+            "kernel": None if self.kernel is None else self.kernel.state(),
+            "statistics": None if self._statistics is None else self._statistics.state(),
         }
 
     @classmethod

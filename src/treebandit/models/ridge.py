@@ -84,11 +84,6 @@ class Ridge:
         return numbers[ORIGIN] + numbers[REWARD_MEAN], deviation
 
     @property
-    def reward_mean(self) -> float:
-        """Mean of the rewards learned so far."""
-        return self.reward_moments[0]
-
-    @property
     def reward_sd(self) -> float:
         """Standard deviation of the rewards learned so far."""
         return self.reward_moments[1]
@@ -121,6 +116,10 @@ class Ridge:
         if len(self._scratch[0]) != parts[2].shape[1]:
             self._scratch = scratch(parts)
         return self._scratch
+
+    def places_of(self, arms: Indices) -> Indices:
+        """Which of the arms learned, in the order in which they came, (n,) arms are, from 1; 0 for none."""
+        return self._arms.find(arms)
 
     def look_up(self, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features) -> Floats:
         """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel."""
@@ -219,7 +218,7 @@ class Ridge:
             shown[:, j] = rows.contexts[:, j]
             columns[:, j] = self._predict(Candidates(shown, rows.arms, rows.columns))[0] - level
             shown[:, j] = np.nan
-        baseline = np.full(len(rows), self.reward_mean) if rows.arms is not None else level
+        baseline = np.full(len(rows), self.reward_moments[0]) if rows.arms is not None else level
         return Attribution(baseline, columns, level - baseline, np.zeros(len(rows)))
 
     def cross_fitted(self, rows: Candidates, rewards: Floats, folds: Indices) -> Floats:
@@ -258,7 +257,7 @@ class Ridge:
     @property
     def _noise(self) -> float:
         """The deviation of rewards; while all are equal, their size, so that it scales with them."""
-        return (self.reward_sd or abs(self.reward_mean) or 1.0) if self.standardise else 1.0
+        return (self.reward_sd or abs(self.reward_moments[0]) or 1.0) if self.standardise else 1.0
 
     def _parts_for(self, rows: Candidates) -> Parts:
         """The model, or the prior before the first row; with coordinates for all categories of the rows."""
