@@ -32,10 +32,10 @@ class Bandit(ModelAgent):
         (1 - w) · draw of the forest + w · z·θ + linear_exploration · boost · s · √(λ log₂ K / width) · √(h / (1 + h)),
 
     where h = z'A⁻¹z is the leverage of the row for its arm, λ the strength of the regressions' prior, which is 1 where
-    there is little noise, s the standard deviation of all rewards and K the number of arms; and
-    a further bonus for arms that were hardly tried on such rows (docs/default-agent.md). Where rewards are nearly all
-    noise, z·θ is averaged with means of arms in combinations of categories. No argument needs to be given; `seed` makes
-    choices repeatable.
+    there is little noise, s the standard deviation of all rewards and K the number of arms; and a further bonus for
+    arms that were hardly tried on such rows (docs/results/default-details.md). Where rewards are nearly all noise, z·θ
+    is averaged with means of arms in combinations of categories. No argument needs to be given; `seed` makes choices
+    repeatable.
 
     trees: the forest.
     exploration: ν, how much the draws of the forest deviate from its mean; 0 is a greedy forest.
