@@ -8,7 +8,7 @@ import treebandit
 from treebandit import Bandit, Candidates, Columns, load, play_round
 from treebandit.environments import Classification, DescribedArms, Synthetic
 from treebandit.errors import ParameterError
-from treebandit.models import blend_kernels
+from treebandit.models import blend_kernels, linear_scores
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.oracles import TopK
 
@@ -316,6 +316,22 @@ def test_an_arm_that_comes_later_is_tried_among_many():
         agent.learn(contexts[t], 2.5 if arm == 26 else rewards[t], arms=[arm])
         tried.append(arm == 26)
     assert np.mean(tried) > 0.4
+
+
+def test_wide_rows_tell_arms_apart_and_those_that_come_later_are_tried(monkeypatch):
+    monkeypatch.setattr(linear_scores, "_MOST_NUMBERS", 2000)  # as 30 arms with 400 one-hot columns
+    random, agent, worth = np.random.default_rng(0), Bandit(seed=0), np.append(np.linspace(0.0, 0.5, 30), 1.5)
+    columns = Columns((20, 20))
+    contexts, arms = random.integers(20, size=(2000, 2)).astype(np.float32), random.integers(30, size=2000)
+    agent.learn(Candidates(contexts, arms, columns), worth[arms] + 0.5 * random.normal(size=2000))
+    assert not agent.model.encoder.scored
+    tried = 0
+    for t in range(300):
+        offered = Candidates(contexts[t : t + 1].repeat(31, 0), np.arange(31), columns)
+        arm = int(agent.choose(offered)[0])
+        agent.learn(offered[[arm]], worth[[arm]] + 0.5 * random.normal())
+        tried += arm == 30
+    assert tried > 150
 
 
 def test_effects_help_where_arms_are_more_than_their_features():

@@ -112,13 +112,13 @@ class LinearEncoder(Encoder):
         kept = screened(rows, rewards, most_arms=_MOST_ARMS)
         encoder = cls(rows.columns, rows.arms, arm_encoding=arm_encoding, kept=kept)
         arms = 0 if rows.arms is None else len(np.unique(rows.arms))
-        encoder.many_arms = many_arms or arms > _MOST_ARMS
+        wide = arms * encoder._linear_width**2 > _MOST_NUMBERS
+        encoder.many_arms = many_arms or wide or arms > _MOST_ARMS
         visible = encoder._fitted_statistics(rows, rewards, random)
         if not linear:
             return encoder, encoder._features(visible, rows.arms)
         encoder.ridge = Ridge()
-        wide = arms * encoder._linear_width**2 > _MOST_NUMBERS
-        encoder._arms = 0 if encoder.many_arms or wide else arms
+        encoder._arms = 0 if encoder.many_arms else arms
         shown = encoder._shown(visible, rows.arms)
         encoder.ridge.learn(shown, rewards)
         if rows.arms is None or not encoder.scored:
