@@ -6,7 +6,7 @@ from treebandit import Bandit, Candidates, Columns, load
 from treebandit.errors import SavedFileError
 from treebandit.models.linear_scores import LinearEncoder
 from treebandit.models.ridge import Ridge
-from treebandit.models.ridge_prior import evidence_of, learned_prior, saved_ridge
+from treebandit.models.ridge_prior import evidence_of, learned_prior, lost_levels, saved_ridge
 
 
 def by_hand(model, contexts, arms, rewards, ridge):
@@ -144,6 +144,29 @@ def test_an_arm_that_comes_later_is_tried_however_strong_the_prior(failures, tmp
         for each in (agent, again):
             each.learn(contexts[t], 0.0, arms=choices[:1])
     assert 20 < tried < 180
+
+
+def test_what_a_prior_takes_from_a_level_is_what_is_left_of_the_rewards():
+    model, contexts, arms, rewards, _ = taught(Ridge, 300, ridge=40.0)
+    rows = Candidates(contexts, arms, MIXED)
+    left = rewards - model.predict(rows)[0]
+    labels, places = np.unique(arms, return_inverse=True)
+    expected = np.bincount(places, left) / (np.bincount(places) + 10.0)
+    np.testing.assert_allclose(lost_levels(model, labels), expected, atol=1e-8)
+    np.testing.assert_allclose(lost_levels(model, np.array([99])), 0.0, atol=1e-12)
+    assert not lost_levels(Ridge(), labels).any()
+
+
+def test_an_arm_that_comes_later_is_learned_however_strong_the_prior():
+    random, agent = np.random.default_rng(0), Bandit(seed=0)
+    contexts, arms = random.normal(size=(6000, 4)), random.integers(10, size=6000)
+    agent.learn(contexts, random.normal(size=6000), arms=arms)
+    assert agent.model.encoder.ridge.ridge > 100.0
+    agent.learn(contexts[:30], np.full(30, 4.0), arms=[10] * 30)
+    estimate, explanation = (ask(contexts[50], arms=[0, 10]) for ask in (agent.estimate, agent.explain))
+    assert estimate.mean[1] > 2.5
+    np.testing.assert_allclose(explanation.mean, estimate.mean)
+    assert explanation.contributions[1, explanation.parts.index("(arm)")] > 2.0
 
 
 @pytest.mark.parametrize("forged", [0.5, np.nan, np.inf, -3.0, 2.0**60])

@@ -21,7 +21,7 @@ from treebandit.models.kernel_scores import KernelScores
 from treebandit.models.model import Commit
 from treebandit.models.outliers import Outliers
 from treebandit.models.ridge import Ridge, plain_arrays
-from treebandit.models.ridge_prior import learned_prior, saved_ridge
+from treebandit.models.ridge_prior import learned_prior, lost_levels, saved_ridge
 from treebandit.models.screening import screened
 from treebandit.models.segments import Segments
 from treebandit.models.target_statistics import TargetStatistics
@@ -195,12 +195,12 @@ class LinearEncoder(Encoder):
         if arms is None or self.ridge is None or not (self.scored and self._front):
             return None
         later = [not 0 < place <= self._arms for place in self.ridge.places_of(arms).tolist()]
-        return np.array(later, np.bool_) if any(later) else None  # few arms: faster than numpy
+        return np.array(later, np.bool_) if any(later) else None
 
     def rows_known(self, arms: Indices, counts: Floats) -> Floats:
         """How many rows (n,) arms have, less those that a prior counts as where it was not learned from the arm."""
-        unknown = self._prior_arms.find(arms) == 0
-        return counts - self.few_rows[-1] * unknown if len(self._prior_arms.labels) else counts
+        known = self._prior_arms
+        return counts - self.few_rows[-1] * (known.find(arms) == 0) if len(known.labels) else counts
 
     @property
     def sources(self) -> Indices:
@@ -217,11 +217,12 @@ class LinearEncoder(Encoder):
     def attribution(self, contexts: Features, arms: Indices | None) -> Attribution:
         """What columns and arm add to the score of each row."""
         assert self.ridge is not None
-        visible = self._visible(contexts, arms)
-        found = self.ridge.attribution(self._shown(visible, arms))
+        found = self.ridge.attribution(self._shown(visible := self._visible(contexts, arms), arms))
         if self.segments is not None:
             visible, codes = plain_arrays(visible, arms)
             found = self.segments.attributed(visible[:, : self._seen], codes, found)
+        if arms is not None and (later := self.came_later(arms)) is not None:
+            found.arm[later] += lost_levels(self.ridge, arms[later])
         columns = np.zeros((len(self.columns), len(contexts)))
         np.add.at(columns, self._places[: found.columns.shape[1]], found.columns.T)
         return found._replace(columns=columns.T)
@@ -245,6 +246,8 @@ class LinearEncoder(Encoder):
         """Score, leverage and rows of the arm, (3, n); fills in the features, with the regressions' score alone."""
         assert self.ridge is not None
         found = self.ridge.look_up(visible, arms, self._layout, features)
+        if (later := self.came_later(arms)) is not None:
+            found[0, later] += lost_levels(self.ridge, arms[later])
         if self.segments is not None:
             self.segments.average(visible[:, : self._seen], arms, *found[:2])
         return found
@@ -291,10 +294,8 @@ class LinearEncoder(Encoder):
         """Features and score of each row, and the update by them; None where there are no regressions."""
         if self.ridge is None or not self.scored:
             features, scores, *_ = self.look_up(rows.contexts, rows.arms)
-            if self.ridge is None:
-                return features, scores, None
             shown = self._shown(self._visible(rows.contexts, rows.arms), rows.arms)
-            return features, scores, self.ridge.prepared(shown, rewards)
+            return features, scores, None if self.ridge is None else self.ridge.prepared(shown, rewards)
         # What both need is found once, since most updates are of one row.
         visible, codes = plain_arrays(self._visible(rows.contexts, rows.arms), rows.arms)
         features = self._for_scores(len(visible), codes)

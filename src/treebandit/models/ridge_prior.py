@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treebandit import schema
-from treebandit.core import Floats
+from treebandit.core import Candidates, Columns, Floats, Indices
+from treebandit.models.ridge import Ridge
 from treebandit.models.ridge_arrays import (
     CAPACITY,
     REWARD_MEAN,
@@ -27,6 +28,8 @@ _STEP = 4.0
 _STRONGEST = 1e9
 #: Where regressions explain less than this share of the rewards' squares, these are nearly all noise.
 _NOISE = 0.1
+#: What a prior has taken from the level of an arm is given back as if the arm had so many rows more.
+_LEVEL_ROWS = 10.0
 
 
 class LearnedPrior(NamedTuple):
@@ -56,6 +59,19 @@ def learned_prior(parts: Parts, most: float) -> LearnedPrior:
         if strength <= most:
             ridge, explained = strength, share
     return LearnedPrior(ridge, greatest, noisy=explained < _NOISE)
+
+
+def lost_levels(ridge: Ridge, arms: Indices) -> Floats:
+    """What a learned prior has taken from the levels of (n,) arms that it was not learned from, (n,).
+
+    An arm that comes later may pay far more or less than those before. By the first row of Aθ = Σ z (r - m) a
+    regression leaves λθ₀ of its n rows' rewards; λθ₀ / (n + 10) is given back to each of its predictions.
+    """
+    if ridge.ridge <= 1.0:
+        return np.zeros(len(arms))
+    nothing = np.full((len(arms), len(ridge.categories)), np.nan, np.float32)
+    level, _, rows = ridge.predict(Candidates(nothing, arms, Columns(ridge.categories)))
+    return ridge.ridge * (level - ridge.reward_moments[0]) / (rows + _LEVEL_ROWS)
 
 
 def saved_ridge(state: dict[str, Any]) -> float:
