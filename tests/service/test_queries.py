@@ -105,8 +105,8 @@ def test_delays_sample_and_counts(store):
             expected.append((max(0, min(came) - entry.time), due is not None and min(came) < due))
     assert sorted(map(tuple, delays)) == sorted(expected)
     assert any(not each.counted for each in delays)
-    assert len(queries.sample(store, row, ALL, 1)) == 58
-    thinned = queries.sample(store, row, ALL, 5)
+    assert len(list(queries.sample(store, row, ALL, 1))) == 58
+    thinned = list(queries.sample(store, row, ALL, 5))
     assert 10 <= len(thinned) <= 12
     assert [each.time for each in thinned] == sorted(each.time for each in thinned)
     assert queries.decided_between(store, row, ALL) == 58  # two are erased

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
 import msgspec
 
 from treebandit.service.config import Aggregation, BanditConfig
+from treebandit.service.database import Row
+from treebandit.service.log import in_chunks
 from treebandit.service.store import BanditRow, Store
 
 _OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
@@ -15,6 +18,8 @@ _OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
 #: the index of kinds or of places, and not by the decision.
 _KIND = "(x.kind || '')"
 _NO_END = 1 << 62
+#: Bytes of decisions that are in memory at once: as objects they take some ten times as much.
+_MOST_BYTES = 1 << 24
 #: How several rewards of a decision, all before the end of its wait, become one.
 _VALUE = {
     "first": "(SELECT x.value {} ORDER BY x.place + 0 LIMIT 1)",
@@ -146,14 +151,35 @@ def delays(store: Store, row: BanditRow, seen: Window, most: int = 2000) -> list
     ]
 
 
-def sample(store: Store, row: BanditRow, seen: Window, every: int, most: int = 2000) -> list[SampledDecision]:
-    """Every so-many-th decision with its body, in the order of time."""
-    found = store.rows(
-        f"""SELECT time, holdout, body FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?
+def sample(
+    store: Store, row: BanditRow, seen: Window, every: int, most: int = 2000
+) -> Iterator[SampledDecision]:
+    """Every so-many-th decision with its body, in the order of time; some are read at a time."""
+    listed = store.rows(
+        f"""SELECT place, length(body) FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?
             AND arm IS NOT NULL AND t - (t / ?) * ? = 0 ORDER BY time DESC, place DESC LIMIT {int(most)}""",
         (row.id, *seen, every, every),
     )
-    return [SampledDecision(each[0], bool(each[1]), bytes(each[2])) for each in reversed(found)]
+    sql = "SELECT time, holdout, body FROM entries WHERE bandit = ? AND place IN ({marks}) ORDER BY place"
+    for part in parts(listed[::-1]):
+        with store.session() as connection:
+            found = in_chunks(connection, sql, row.id, [each[0] for each in part])
+        for time, holdout, body in found:
+            yield SampledDecision(time, bool(holdout), bytes(body))
+
+
+def parts(listed: Sequence[Row]) -> Iterator[list[Row]]:
+    """What is listed, with its size in bytes at the end of each row, in parts that may be read at once."""
+    part: list[Row] = []
+    size = 0
+    for each in listed:
+        if part and size + each[-1] > _MOST_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += each[-1]
+    if part:
+        yield part
 
 
 def newest_decision(store: Store, bandit: int) -> bytes | None:
