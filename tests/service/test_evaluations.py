@@ -89,6 +89,24 @@ def test_folders_of_killed_processes_are_removed_and_those_in_use_are_not(tmp_pa
     assert not used.exists()
 
 
+def test_an_evaluation_without_room_for_its_files_has_failed(tmp_path, monkeypatch):
+    """Where there is no folder to write to, the service starts and decides all the same."""
+
+    def full():
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(tempfile, "gettempdir", full)
+    with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
+        served.make()
+        served.decide()
+        path = "/v1/bandits/shop/evaluations"
+        job = served.call("POST", path, {"policies": ["uniform"]}, 202)["id"]
+        found = served.until(
+            lambda: (each := served.call("GET", f"{path}/{job}"))["state"] != "running" and each
+        )
+    assert (found["state"], found["reason"]) == ("failed", "it could not run: no usable temporary directory")
+
+
 def judged(shop, folder, *policies):
     folder.mkdir()
     asked = EvaluationRequest(policies=list(policies), estimators=["ips"])
