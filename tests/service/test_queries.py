@@ -34,7 +34,7 @@ def busy_shop(store, **settings):
 
 
 def reference(store, row, since, step):
-    """Cells by reading everything: (bucket, holdout, arm) -> decisions, final, total, squares, answered."""
+    """Cells by reading everything: (bucket, holdout, arm) -> decisions, answered, final, sums of powers."""
     found = {}
     for entry in store.entries(row.id, 0, 10_000, "decision"):
         about = store.about(row.id, [entry.decision])[entry.decision]
@@ -52,13 +52,15 @@ def reference(store, row, since, step):
             reward = default if value is None else value
         elif default is None and row.config.aggregation == "first":
             reward = value
-        cell = found.setdefault(((entry.time - since) // step, entry.holdout, arm), [0, 0, 0.0, 0.0, 0])
+        cell = found.setdefault(
+            ((entry.time - since) // step, entry.holdout, arm), [0, 0, 0, 0.0, 0.0, 0.0, 0.0]
+        )
         cell[0] += 1
-        cell[4] += value is not None
+        cell[1] += value is not None
         if reward is not None:
-            cell[1] += 1
-            cell[2] += reward
-            cell[3] += reward**2
+            cell[2] += 1
+            for power in (1, 2, 3, 4):
+                cell[2 + power] += reward**power
     return found
 
 
@@ -74,7 +76,7 @@ def test_cells_are_those_of_a_loop_over_the_log(store, aggregation, default):
     assert found.keys() == expected.keys()
     for key, cell in expected.items():
         each = found[key]
-        got = (each.decisions, each.final, each.total, each.squares, each.answered)
+        got = (each.decisions, each.answered, each.final, each.total, each.squares, each.cubes, each.fourths)
         assert got == pytest.approx(tuple(cell))
     assert sum(each.probability for each in found.values()) == pytest.approx(0.5 * 58)
 

@@ -43,8 +43,8 @@ class Window(NamedTuple):
 class Cell(NamedTuple):
     """Decisions of one arm, by the policy or the holdout, in one span of time.
 
-    final: of how many the reward is known for good; total, squares: sums of these rewards. answered: of how many a
-    reward came. probability: the sum of the probabilities of what was chosen.
+    final: of how many the reward is known for good; total, squares, cubes, fourths: sums of these rewards and of their
+    powers. answered: of how many a reward came. probability: the sum of the probabilities of what was chosen.
     """
 
     bucket: int
@@ -54,6 +54,8 @@ class Cell(NamedTuple):
     final: int
     total: float
     squares: float
+    cubes: float
+    fourths: float
     answered: int
     probability: float
 
@@ -114,7 +116,7 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
             SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, v.chosen * {default})
                 {known if row.config.reward_default is None else ""} END AS reward FROM valued v)
         SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(reward * reward),
-            count(value), sum(probability)
+            sum(reward * reward * reward), sum(reward * reward * reward * reward), count(value), sum(probability)
         FROM earned GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
         (row.id, *seen, row.closed_until, *chain.from_iterable(defaults), seen.since, step),
     )
@@ -127,10 +129,12 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
             final=final,
             total=float(total or 0),
             squares=float(squares or 0),
+            cubes=float(cubes or 0),
+            fourths=float(fourths or 0),
             answered=answered,
             probability=float(probability or 0),
         )
-        for bucket, holdout, arm, decisions, final, total, squares, answered, probability in found
+        for bucket, holdout, arm, decisions, final, total, squares, cubes, fourths, answered, probability in found
     ]
 
 
