@@ -198,7 +198,8 @@ def find(store: Store, row: BanditRow, number: str | None = None) -> list[JobAns
         "ORDER BY created DESC LIMIT 100",
         values,
     )
-    now = store.clock.now(0, row.time)
+    with store.session() as connection:
+        now = store.clock.now(connection.wall(), row.time)
     return [_answer(each, now, whole=number is not None) for each in rows]
 
 
