@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from service.shop import Shop
 
-from treebandit.service import export
+from treebandit.service import erasure, export
 from treebandit.service.dashboard import dashboard
 from treebandit.service.dashboard_policies import other_policies
 from treebandit.service.entries import DecisionBody, NewDecision
@@ -57,6 +57,13 @@ def test_a_page_of_the_log_ends_early(shop, most):
     assert found == [f"d{number}" for number in range(DECISIONS)]
     assert pages == 3
     assert most() <= 17 << 20
+
+
+def test_an_erasure_reads_no_decision(shop, most):
+    ids = [f"d{number}" for number in range(DECISIONS)]
+    assert erasure.erase(shop.store, shop.row.id, ids=ids) == DECISIONS
+    assert erasure.erase(shop.store, shop.row.id, ids=ids) == 0
+    assert most() < SIZE
 
 
 def test_the_dashboard_reads_a_little_at_a_time(shop, most):
