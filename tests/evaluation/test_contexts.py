@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from treebandit.errors import LogError
-from treebandit.evaluation import DecisionLog
+from treebandit.evaluation import DecisionLog, batches, evaluate
 from treebandit.evaluation.batches import CONTEXTS, ArmCodes, flat_batches
 from treebandit.evaluation.contexts import ContextLayout
 
@@ -68,3 +68,29 @@ def test_what_is_no_json_is_named():
     (batch,) = flat_batches(DecisionLog(frame.lazy()), ArmCodes(), columns=CONTEXTS)
     with pytest.raises(LogError, match="cannot be read as JSON"):
         ContextLayout().encode(batch)
+
+
+def test_batches_with_contexts_of_many_arms_are_short(monkeypatch):
+    """What they hold grows with the candidates; and what is found in them does not depend on their length."""
+    random = np.random.default_rng(0)
+    chosen = random.integers(5, size=300).tolist()
+    log = DecisionLog.from_records(
+        {
+            "id": str(number),
+            "arms": list("abcde"),
+            "chosen": [row],
+            "probabilities": [0.2] * 5,
+            "probability": 0.2,
+            "arm_contexts": [{"price": float(each)} for each in random.normal(size=5)],
+            "reward": float(random.random() < 0.1 * row),
+        }
+        for number, row in enumerate(chosen)
+    )
+    whole = evaluate(log, ["uniform"])["uniform"]
+    monkeypatch.setattr(batches, "_MOST_CANDIDATES", 100)
+    lengths = [len(each) for each in flat_batches(log, ArmCodes(), columns=CONTEXTS)]
+    assert lengths == [20] * 15
+    assert [len(each) for each in flat_batches(log, ArmCodes())] == [300]
+    parts = evaluate(log, ["uniform"])["uniform"]
+    for name, estimate in whole.estimates.items():
+        np.testing.assert_allclose(parts[name].values, estimate.values, atol=1e-12)
