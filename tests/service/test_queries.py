@@ -121,6 +121,17 @@ def test_delays_sample_and_counts(store):
     assert queries.awaiting(store, row, ALL) == sum(each > row.closed_until for each in due) > 0
 
 
+def test_rewards_whose_powers_are_too_small_for_a_float_are_counted(store):
+    """PostgreSQL refuses to round such a product to 0."""
+    shop = Shop(store, wait=1.0)
+    for number, value in enumerate((1e-90, -1e-170, 5e-324, 1e30)):
+        shop.decide(f"d{number}")
+        shop.reward(f"d{number}", value)
+    shop.wait(2)
+    (cell,) = queries.cells(store, shop.now, ALL, 1 << 59)
+    assert (cell.final, cell.total, cell.fourths) == (4, 1e30, pytest.approx(1e120))
+
+
 def test_a_window_holds_no_more_than_it_may(store):
     shop = busy_shop(store)
     times = [each.time for each in store.entries(shop.row.id, 0, 10_000, "decision")]

@@ -18,6 +18,8 @@ _OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
 #: the index of kinds or of places, and not by the decision.
 _KIND = "(x.kind || '')"
 _NO_END = 1 << 62
+#: The fourth power of a smaller reward is no number above 0, and PostgreSQL refuses to make it 0.
+_LEAST_POWERED = 1e-70
 #: Bytes of decisions that are in memory at once: as objects they take some ten times as much.
 _MOST_BYTES = 1 << 24
 #: How several rewards of a decision, all before the end of its wait, become one.
@@ -115,9 +117,10 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
         earned AS MATERIALIZED (
             SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, v.chosen * {default})
                 {known if row.config.reward_default is None else ""} END AS reward FROM valued v)
-        SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(reward * reward),
-            sum(reward * reward * reward), sum(reward * reward * reward * reward), count(value), sum(probability)
-        FROM earned GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
+        SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(base * base),
+            sum(base * base * base), sum(base * base * base * base), count(value), sum(probability)
+        FROM (SELECT e.*, CASE WHEN abs(reward) > {_LEAST_POWERED} THEN reward ELSE 0 END AS base FROM earned e) AS x
+        GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
         (row.id, *seen, row.closed_until, *chain.from_iterable(defaults), seen.since, step),
     )
     return [
