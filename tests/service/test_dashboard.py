@@ -1,6 +1,7 @@
 """Headline, alerts and the other parts of the dashboard, on logs made by hand."""
 
 import math
+from collections import Counter
 
 import msgspec
 import numpy as np
@@ -25,7 +26,14 @@ def cell(rewards, *, holdout=False, arm="a", bucket=0, decisions=None):
     values = np.asarray(rewards, float)
     count = len(values) if decisions is None else decisions
     return Cell(
-        bucket, holdout, arm, count, len(values), values.sum(), (values**2).sum(), len(values), 0.5 * count
+        bucket,
+        holdout,
+        arm,
+        count,
+        len(values),
+        *((values**n).sum() for n in (1, 2, 3, 4)),
+        len(values),
+        0.5 * count,
     )
 
 
@@ -54,6 +62,32 @@ def test_the_headline_tells_how_many_rewards_are_missing():
     assert close.missing > 10_000
     same = headline([cell([1] * 50), cell([1] * 50, holdout=True)], CONFIG, 0)
     assert (same.verdict, same.missing) == ("unclear", None)
+
+
+@pytest.mark.parametrize("usual", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("share", "count"), [(0.003, 3000), (0.01, 1000), (0.03, 400), (0.1, 400), (0.3, 1000)]
+)
+def test_who_earns_the_same_seldom_seems_to_earn_more_or_less(usual, share, count):
+    """Also where a reward other than the usual one is rare, and the holdout small."""
+    chance, verdicts = np.random.default_rng(0), Counter()
+    for _ in range(400):
+        rewards = np.abs(usual - (chance.random(count) < share))
+        cells = [cell(rewards[count // 10 :]), cell(rewards[: count // 10], holdout=True)]
+        verdicts[headline(cells, CONFIG, 0).verdict] += 1
+    assert verdicts["more"] + verdicts["less"] <= 0.08 * 400
+
+
+def test_rare_rewards_tell_who_earns_more_once_there_are_enough_of_them():
+    chance = np.random.default_rng(0)
+    bought, not_bought = chance.random(9000) < 0.03, chance.random(1000) < 0.005
+    assert headline([cell(bought), cell(not_bought, holdout=True)], CONFIG, 0).verdict == "more"
+    few = headline([cell([1] * 3 + [0] * 900), cell([0] * 100, holdout=True)], CONFIG, 0)
+    assert (few.verdict, few.missing, few.difference.low) == ("unclear", None, None)
+    assert "too few of them differ" in few.detail
+    # Rewards that are nearly alike on both sides are compared all the same.
+    near = chance.normal(1e6, 1.0, 500)
+    assert headline([cell(near + 1), cell(near[:100], holdout=True)], CONFIG, 0).verdict == "more"
 
 
 def test_a_span_with_far_fewer_rewards_than_usual_has_no_mean():

@@ -89,6 +89,46 @@ def test_folders_of_killed_processes_are_removed_and_those_in_use_are_not(tmp_pa
     assert not used.exists()
 
 
+def test_an_evaluation_without_room_for_its_files_has_failed(tmp_path, monkeypatch):
+    """Where there is no folder to write to, the service starts and decides all the same."""
+
+    def full():
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(tempfile, "gettempdir", full)
+    with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
+        served.make()
+        served.decide()
+        path = "/v1/bandits/shop/evaluations"
+        job = served.call("POST", path, {"policies": ["uniform"]}, 202)["id"]
+        found = served.until(
+            lambda: (each := served.call("GET", f"{path}/{job}"))["state"] != "running" and each
+        )
+    assert (found["state"], found["reason"]) == ("failed", "it could not run: no usable temporary directory")
+
+
+def test_an_evaluation_of_a_machine_that_died_is_lost(store):
+    """Also where nothing was logged since: it is the wall's clock that tells."""
+    shop = Shop(store)
+    job = "INSERT INTO jobs (id, bandit, state, created, request) VALUES ('j', ?, 'running', ?, ?)"
+    created = shop.row.time
+    store.write(lambda connection: connection.rows(job, (shop.row.id, created, b"{}")))
+    (found,) = jobs.find(store, shop.now, "j")
+    assert found.state == "running"
+    later = Store(store.database, store.url)
+    connect = store.database.connect
+
+    def tomorrow():
+        made = connect()
+        made.wall = lambda: created + 86_400_000_000
+        return made
+
+    later.database.connect = tomorrow
+    (found,) = jobs.find(later, shop.now, "j")
+    assert found.state == "lost"
+    del later.database.connect
+
+
 def judged(shop, folder, *policies):
     folder.mkdir()
     asked = EvaluationRequest(policies=list(policies), estimators=["ips"])

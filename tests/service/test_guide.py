@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from treebandit.cli import app
 from treebandit.errors import InputError
+from treebandit.evaluation import DecisionLog
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "service.md").read_text(encoding="utf-8")
@@ -63,12 +64,20 @@ def test_start_create_decide_reward_look(tmp_path, capsys, monkeypatch):
                 answer = send(served, block)
         assert '"id":"visit-1"' in answer.text
         assert '"reward":1.0' in answer.text
-        code, from_personalizer = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        code, whole_log, from_personalizer = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
         exec(code.replace("timeout=0.5", "timeout=20"), {})
         arm, probability = capsys.readouterr().out.split()
         assert arm in ("coffee", "tea")
         assert 0 < float(probability) <= 1
         monkeypatch.chdir(tmp_path)
+        served.call("PATCH", "/v1/bandits/shop", {"wait": 0, "reward_default": 0.25})
+        bodies = [{"arms": ["coffee", "tea"], "context": {"age": number}} for number in range(30)]
+        served.call("POST", "/v1/bandits/shop/decisions:batch", {"decisions": bodies})
+        path = "/v1/bandits/shop/log?closed=true"
+        served.until(lambda: len(served.http.get(path).text.splitlines()) == 30)
+        exec(whole_log.replace("10_000", "7"), {})
+        assert len(list(Path("shop-log").iterdir())) == 5
+        assert [each["reward"] for each in DecisionLog.read("shop-log").records()] == [0.25] * 30
         Path("personalizer.dsjson").write_text("\n".join(map(json.dumps, personalizer_events(30))))
         exec(from_personalizer, {})
         agent = served.learned().agent

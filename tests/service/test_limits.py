@@ -1,5 +1,6 @@
 """What is refused because it is too long, too large or too much, and what is not."""
 
+import gzip
 import json
 import random
 import re
@@ -62,6 +63,9 @@ def test_no_name_ends_in_a_newline(store_served):
         {"excluded": ["a\n"]},
     ):
         served.decide(status=400, **more)
+    packed = {"content": gzip.compress(b'{"arms": ["a"]}'), "headers": {"Content-Encoding": "gzip"}}
+    answer = served.call("POST", "/v1/bandits/shop/decisions", status=400, **packed)
+    assert "the body is packed" in answer["error"]["message"]
     for more in ({"key": "k\n"}, {"slot": "s\n"}):
         served.reward("d", status=400, **more)
     served.reward("d%0A", status=404)  # no path has one

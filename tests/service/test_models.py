@@ -1,13 +1,17 @@
 import tempfile
 
+import msgspec
 import numpy as np
 import pytest
-from service.shop import Shop
+from service.replay import state
+from service.shop import Shop, play
 
 import treebandit
 from treebandit.errors import ParameterError, SavedFileError
-from treebandit.service import models, saved_agents
-from treebandit.service.config import BanditConfig, changed, checked
+from treebandit.service import erasure, models, saved_agents
+from treebandit.service.config import BanditConfig, build_agent, changed, checked
+from treebandit.service.entries import NewEntry
+from treebandit.service.log import Group
 
 ROWS = [{"x": 1.0, "city": "rome"}] * 3
 
@@ -126,3 +130,35 @@ AGENTS = [
 def test_agents_that_can_be_published_are_taken(name):
     columns = {} if name == "UCB1" else {"an arm": "category", "x": "number"}
     assert checked(BanditConfig(agent={"class": name}, columns=columns)).agent["class"] == name
+
+
+def test_an_uploaded_model_that_cannot_be_read_is_passed_over_where_another_was_uploaded(
+    sqlite, tmp_path, caplog
+):
+    """The first is of another version of treebandit; what came between it and the second cannot be made."""
+    shop = Shop(sqlite)
+    play(shop, 10)
+    models.upload(sqlite, shop.row.id, saved_agents.saved_bytes(shop.fold().agent))
+    sqlite.write(lambda connection: connection.rows("UPDATE models SET data = ?", (b"unreadable",)))
+    place = shop.now.place
+    play(shop, 10, 10)
+    between = shop.now.place
+    with pytest.raises(SavedFileError, match=f"uploaded at entry {place} cannot be read: .* upload it again"):
+        shop.fold()
+    second = build_agent(shop.row.config)
+    models.upload(sqlite, shop.row.id, saved_agents.saved_bytes(second))
+    play(shop, 10, 20)
+    expected = state(shop.fold().agent, tmp_path)
+    body = msgspec.json.encode(models.RolledBack(1, between))
+    for erased in ("d12", "d13"):
+        sqlite.append_now(Group(shop.row.id, [NewEntry("rollback", body)]))
+        assert state(shop.fold().agent, tmp_path) == expected
+        assert "is skipped, as its model cannot be made" in caplog.text
+        caplog.clear()
+        # An erasure in the log: also what reads along makes the model anew.
+        live = shop.fold()
+        erasure.erase(sqlite, shop.row.id, ids=[erased])
+        while live.advance():
+            pass
+        assert state(live.agent, tmp_path) == expected
+    assert shop.fold().rows > 0

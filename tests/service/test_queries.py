@@ -34,7 +34,7 @@ def busy_shop(store, **settings):
 
 
 def reference(store, row, since, step):
-    """Cells by reading everything: (bucket, holdout, arm) -> decisions, final, total, squares, answered."""
+    """Cells by reading everything: (bucket, holdout, arm) -> decisions, answered, final, sums of powers."""
     found = {}
     for entry in store.entries(row.id, 0, 10_000, "decision"):
         about = store.about(row.id, [entry.decision])[entry.decision]
@@ -52,13 +52,15 @@ def reference(store, row, since, step):
             reward = default if value is None else value
         elif default is None and row.config.aggregation == "first":
             reward = value
-        cell = found.setdefault(((entry.time - since) // step, entry.holdout, arm), [0, 0, 0.0, 0.0, 0])
+        cell = found.setdefault(
+            ((entry.time - since) // step, entry.holdout, arm), [0, 0, 0, 0.0, 0.0, 0.0, 0.0]
+        )
         cell[0] += 1
-        cell[4] += value is not None
+        cell[1] += value is not None
         if reward is not None:
-            cell[1] += 1
-            cell[2] += reward
-            cell[3] += reward**2
+            cell[2] += 1
+            for power in (1, 2, 3, 4):
+                cell[2 + power] += reward**power
     return found
 
 
@@ -74,7 +76,7 @@ def test_cells_are_those_of_a_loop_over_the_log(store, aggregation, default):
     assert found.keys() == expected.keys()
     for key, cell in expected.items():
         each = found[key]
-        got = (each.decisions, each.final, each.total, each.squares, each.answered)
+        got = (each.decisions, each.answered, each.final, each.total, each.squares, each.cubes, each.fourths)
         assert got == pytest.approx(tuple(cell))
     assert sum(each.probability for each in found.values()) == pytest.approx(0.5 * 58)
 
@@ -105,8 +107,8 @@ def test_delays_sample_and_counts(store):
             expected.append((max(0, min(came) - entry.time), due is not None and min(came) < due))
     assert sorted(map(tuple, delays)) == sorted(expected)
     assert any(not each.counted for each in delays)
-    assert len(queries.sample(store, row, ALL, 1)) == 58
-    thinned = queries.sample(store, row, ALL, 5)
+    assert len(list(queries.sample(store, row, ALL, 1))) == 58
+    thinned = list(queries.sample(store, row, ALL, 5))
     assert 10 <= len(thinned) <= 12
     assert [each.time for each in thinned] == sorted(each.time for each in thinned)
     assert queries.decided_between(store, row, ALL) == 58  # two are erased
@@ -117,6 +119,17 @@ def test_delays_sample_and_counts(store):
     assert queries.versions(store, row) == []
     due = [each.due for each in store.entries(row.id, 0, 10_000) if each.due is not None]
     assert queries.awaiting(store, row, ALL) == sum(each > row.closed_until for each in due) > 0
+
+
+def test_rewards_whose_powers_are_too_small_for_a_float_are_counted(store):
+    """PostgreSQL refuses to round such a product to 0."""
+    shop = Shop(store, wait=1.0)
+    for number, value in enumerate((1e-90, -1e-170, 5e-324, 1e30)):
+        shop.decide(f"d{number}")
+        shop.reward(f"d{number}", value)
+    shop.wait(2)
+    (cell,) = queries.cells(store, shop.now, ALL, 1 << 59)
+    assert (cell.final, cell.total, cell.fourths) == (4, 1e30, pytest.approx(1e120))
 
 
 def test_a_window_holds_no_more_than_it_may(store):

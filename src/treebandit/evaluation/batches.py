@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treebandit.core import Floats, Indices
 from treebandit.evaluation.columns import OFFERED, SCHEMA
-from treebandit.evaluation.log import DecisionLog
+from treebandit.evaluation.log import BATCH, DecisionLog
 
 
 @dataclass
@@ -110,6 +110,8 @@ LEAST_LOGGED = 1e-50
 #: What a batch always needs; contexts are read where a model or policy asks for them.
 _ALWAYS = ("chosen", "probability", "probabilities", "reward", "rewards")
 CONTEXTS = ("context", "arm_contexts")
+#: Candidates with contexts of their own in memory at once: read as JSON, one of 20 features takes some 4 KB.
+_MOST_CANDIDATES = 1 << 17
 _CHOSEN_ARM, _WHERE, _CONTROL = "chosen arm", "where", "control"
 
 
@@ -131,8 +133,11 @@ def flat_batches(
     this holds, numbered as in the whole log. every: 3 for each third of them. control: which
     decisions `Batch.control` tells of.
     """
-    sets = pl.col("chosen").list.len().max()
-    several = (log.frame.select(sets).collect().item() or 1) > 1
+    own = pl.col("arm_contexts").list.len().max() if "arm_contexts" in columns else pl.lit(None)
+    found = log.frame.select(pl.col("chosen").list.len().max(), own=own).collect()
+    sets, most = found.row(0)
+    several = (sets or 1) > 1
+    rows = max(1, min(BATCH, _MOST_CANDIDATES // most)) if most else BATCH
     # What is not asked for is not read: the names of a million decisions' arms take longer than all else together.
     wanted = [name for name in (*_ALWAYS, *columns) if name in SCHEMA]
     if not (marginals or several):
@@ -152,7 +157,7 @@ def flat_batches(
         lean = lean.filter(_WHERE)
     if every > 1:
         lean = lean.gather_every(every)
-    for frame in DecisionLog(lean, log.source).batches():
+    for frame in DecisionLog(lean, log.source).batches(rows=rows):
         yield _flat(frame, codes)
 
 

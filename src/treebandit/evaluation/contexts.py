@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -96,12 +98,32 @@ class ContextLayout:
 def _decoded(texts: pl.Series, what: str) -> pl.Series:
     """JSON texts as values: a struct, or a list where features have no names."""
     try:
-        return texts.str.json_decode(infer_schema_length=None)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        try:
+            return texts.str.json_decode(infer_schema_length=None)
+        except pl.exceptions.PolarsError:
+            values = [None if text is None else json.loads(text) for text in texts]
+            alike = [None if each is None else json.dumps(each) for each in _alike(values)]
+            return pl.Series(alike, dtype=pl.String).str.json_decode(infer_schema_length=None)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, RecursionError) as error:
         reason = str(error).partition("\n")[0]
         raise LogError(
             f"{what} of a decision cannot be read as JSON ({reason}); log a JSON object, or a list of numbers"
         ) from error
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    """Values of one key as polars takes them: where some are objects, any other is the member without a name of one."""
+    if any(isinstance(value, dict) for value in values):
+        values = [value if isinstance(value, dict | None) else {"": value} for value in values]
+        objects = [value for value in values if value is not None]
+        for key in {key for value in objects for key in value}:
+            having = [value for value in objects if key in value]
+            for value, member in zip(having, _alike([value[key] for value in having]), strict=True):
+                value[key] = member
+    elif any(isinstance(value, list) for value in values):
+        items = iter(_alike([item for value in values if isinstance(value, list) for item in value]))
+        values = [[next(items) for _ in value] if isinstance(value, list) else value for value in values]
+    return values
 
 
 def _flattened(series: pl.Series, name: str = "") -> Iterator[tuple[str, pl.Series]]:
@@ -110,7 +132,8 @@ def _flattened(series: pl.Series, name: str = "") -> Iterator[tuple[str, pl.Seri
     if isinstance(kind, pl.Struct):
         for part in kind.fields:
             yield from _flattened(
-                series.struct.field(part.name), f"{name}.{part.name}" if name else part.name
+                series.struct.field(part.name),
+                f"{name}.{part.name}" if name and part.name else name or part.name,
             )
     elif isinstance(kind, pl.List | pl.Array):
         inner = kind.inner

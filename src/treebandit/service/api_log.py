@@ -27,7 +27,10 @@ OPERATIONS = Operations()
     query={
         "format": ({"type": "string", "enum": ["ndjson", "parquet"]}, "ndjson where left out"),
         "cursor": ({"type": "integer", "minimum": 0}, "the X-Next-Cursor of the page before"),
-        "limit": ({"type": "integer", "minimum": 1, "maximum": _MOST}, "records in a page"),
+        "limit": (
+            {"type": "integer", "minimum": 1, "maximum": _MOST},
+            "records in a page; fewer where they are large",
+        ),
         "since": (_MOMENT, "decisions from this time on"),
         "until": (_MOMENT, "decisions before this time"),
         "closed": ({"type": "string", "enum": ["true", "false"]}, "true: only where the reward is final"),

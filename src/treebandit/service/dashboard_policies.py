@@ -9,6 +9,8 @@ from treebandit.service.store import BanditRow, Store
 
 #: Decisions that estimates are made of, and arms that they are made for.
 _DECISIONS, _ARMS = 4000, 8
+#: Decisions that are read at once.
+_PAGE = 1000
 
 
 def other_policies(store: Store, row: BanditRow, arms: list[str]) -> OtherPolicies:
@@ -17,9 +19,12 @@ def other_policies(store: Store, row: BanditRow, arms: list[str]) -> OtherPolici
     until = 1 << 62
     if config.reward_default is not None:  # else those who do not buy would be left out as long as they may
         until = max(0, row.closed_until - config.wait_us)
-    after = queries.place_before(store, row, until, _DECISIONS)
-    records, _ = export.records(store, row, after=after, limit=_DECISIONS, until=until, closed=True)
-    used = [each for each in records if "reward" in each]
+    used: list[dict[str, object]] = []
+    after: int | None = queries.place_before(store, row, until, _DECISIONS)
+    while after is not None:
+        records, after = export.records(store, row, after=after, limit=_PAGE, until=until, closed=True)
+        # No policy here looks at contexts, which may be large.
+        used += [{**each, "context": {}, "arm_contexts": None} for each in records if "reward" in each]
     if not used:
         return OtherPolicies(problem="not enough evidence: no reward is final yet")
     try:
@@ -32,8 +37,7 @@ def _estimated(records: list[dict[str, object]], arms: list[str]) -> OtherPolici
     from treebandit.evaluation import DecisionLog, evaluate
     from treebandit.evaluation.policies import ArmPolicy, LoggingPolicy, UniformPolicy
 
-    plain = [{**each, "context": {}, "arm_contexts": None} for each in records]
-    log = DecisionLog.from_records(plain, source="the newest decisions")
+    log = DecisionLog.from_records(records, source="the newest decisions")
     sets = any(len(each["chosen"]) > 1 for each in records)  # type: ignore[arg-type]
     estimator = "ips" if sets else "snips"
     named = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ class Change(NamedTuple):
     after: str
 
 
-def read(sampled: Sequence[SampledDecision], floor: float) -> list[Seen]:
+def read(sampled: Iterable[SampledDecision], floor: float) -> list[Seen]:
     """The decisions of the policy among them; those of the holdout and erased ones are left out."""
     found = []
     for each in sampled:
@@ -56,6 +56,7 @@ def read(sampled: Sequence[SampledDecision], floor: float) -> list[Seen]:
             features = dict(list(flattened(body.context).values.items())[:_FEATURES])
         except TreebanditError:  # the agent refused it too
             features = {}
+        body.context, body.arm_contexts = {}, None  # what is kept must not be large
         found.append(_seen(each.time, body, features, floor))
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -73,6 +73,9 @@ class LearnerSession(Protocol):
 
     def hold(self, bandit: int) -> bool:
         """Whether this session has the right to learn for a bandit now."""
+
+    def keep(self, bandits: Collection[int]) -> None:
+        """Let all others go."""
 
     def close(self) -> None:
         """Let all go."""

@@ -28,7 +28,11 @@ _OLD = (
     "FROM entries e WHERE bandit = ? AND kind = 'decision' AND (due IS NULL OR due + 0 <= ?) "
     f"AND NOT EXISTS ({_OF_DECISION} = 'activation' AND x.due + 0 > ?)"
 )
-_FOUND = "SELECT kind, decision, body FROM entries WHERE bandit = ? AND kind IN ('decision', 'event')"
+#: Bodies of decisions may be large, and are not needed.
+_FOUND = (
+    "SELECT kind, decision, length(body), CASE WHEN kind = 'event' THEN body END FROM entries "
+    "WHERE bandit = ? AND kind IN ('decision', 'event')"
+)
 
 
 def erase(
@@ -50,8 +54,8 @@ def erase(
         # An event's slots are decisions with ids of their own.
         slots = [
             slot_id(event, slot)
-            for kind, event, body in rows
-            if kind == "event" and body
+            for kind, event, size, body in rows
+            if kind == "event" and size
             for slot in slot_names(bytes(body))
         ]
         rows += in_chunks(connection, f"{_FOUND} AND decision IN ({{marks}})", bandit, slots)

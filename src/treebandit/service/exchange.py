@@ -115,6 +115,9 @@ def refusal(error: BaseException) -> Refused | None:
 
 async def read(request: Request, limit: int) -> bytes:
     """The whole body, if it is no longer than `limit` and comes in time."""
+    packed = request.headers.get("content-encoding", "identity")
+    if packed != "identity":
+        raise InputError(f"the body is packed, Content-Encoding: {packed[:40]}; send it as it is")
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limit:
         raise _too_long(limit)

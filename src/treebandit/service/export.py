@@ -30,33 +30,27 @@ def records(
 ) -> tuple[list[dict[str, Any]], int | None]:
     """Decisions behind a place, and the place to go on from; None at the end. Erased ones are left out.
 
+    limit: so many are looked at, fewer where they are large.
     closed: only decisions whose reward is final: their wait is over, or, where no default reward stands in for what
     never comes, the first reward is there. Of the others those who buy at once would be in, and those who never do not.
     """
-    places = store.rows(
-        "SELECT place FROM entries WHERE bandit = ? AND kind = 'decision' AND place > ? AND time >= ? AND time < ? "
-        f"ORDER BY place LIMIT {int(limit)}",
+    listed = store.rows(
+        "SELECT place, decision, length(body) FROM entries WHERE bandit = ? AND kind = 'decision' AND place > ? "
+        f"AND time >= ? AND time < ? ORDER BY place LIMIT {int(limit)}",
         (row.id, after, since, until),
     )
-    if not places:
-        return [], None
-    first, last = places[0][0], places[-1][0]
-    entries = [
-        entry
-        for entry in store.entries(row.id, first - 1, last - first + 1)
-        if entry.kind == "decision" and entry.place <= last and since <= entry.time < until
-    ]
-    about = store.about(row.id, [str(entry.decision) for entry in entries])
+    page = next(queries.parts(listed), [])
+    about = store.about(row.id, [each[1] for each in page])
     defaults = queries.default_rewards(store, row)
     found = []
-    for entry in entries:
-        # As it is by now: it may have been erased or deleted since the first read.
-        if entry.body and any(
-            each.kind == "decision" and each.body for each in about.get(str(entry.decision), ())
-        ):
+    for place, decision, _ in page:
+        # As it is by now: it may have been erased or deleted since it was listed.
+        known = about.get(decision, ())
+        entry = next((each for each in known if each.place == place and each.body), None)
+        if entry is not None:
             record, final = _record(entry, about, row, defaults)
             found += [record] if final or not closed else []
-    return found, last if len(places) == limit else None
+    return found, page[-1][0] if len(page) < len(listed) or len(listed) == limit else None
 
 
 def _record(

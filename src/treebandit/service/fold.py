@@ -61,6 +61,8 @@ class Fold:
         #: Places that later entries roll back to, in their order; and the states there, once they were passed.
         self._targets: list[int] = []
         self._passed: dict[int, _State] = {}
+        #: How far the log is read.
+        self._through = _LAST
 
     @classmethod
     def at(
@@ -71,11 +73,13 @@ class Fold:
         *,
         from_checkpoint: bool = True,
         passed: dict[int, _State] | None = None,
+        until: int | None = None,
     ) -> Fold:
         """The state after the entry at `place`: from the newest checkpoint before it, or from the beginning.
 
         passed: states at places that entries roll back to, known from another fold of the same log. Each is made once,
-        so that the cost is at most that of one reading of the log per such place.
+        so that the cost is at most that of one reading of the log per such place. until: how far the log is read
+        in the end; an uploaded model that cannot be read may be one that another takes the place of until then.
         """
         first = store.entries(bandit, 0, 1, kind="config")
         if not first:
@@ -89,13 +93,14 @@ class Fold:
             if found is not None:
                 fold._take_up(found)
         fold._passed = {} if passed is None else passed
+        fold._through = place if until is None else until
         fold._targets = sorted(
             {target for target in _rolled_back_to(store, bandit, place) if target >= fold.place}
             - fold._passed.keys()
         )
         while fold.advance(through=place):
             pass
-        fold._passed = {}
+        fold._passed, fold._through = {}, _LAST
         return fold
 
     def note(self) -> dict[str, int]:
@@ -225,14 +230,33 @@ class Fold:
     def _upload(self, entry: Entry, about: About) -> None:
         if not entry.body:  # erased: what was learned before it counts
             return
-        found = models.model(
-            self.store, self.bandit, "upload", msgspec.json.decode(entry.body, type=Uploaded).model
-        )
-        if found is None:
-            raise StoreError("an uploaded model is missing from the store")
-        self.agent = loaded(found.data)
+        number = msgspec.json.decode(entry.body, type=Uploaded).model
+        found = models.model(self.store, self.bandit, "upload", number)
+        try:
+            if found is None:
+                raise SavedFileError("it is missing from the store")
+            self.agent = loaded(found.data)
+        except SavedFileError as error:
+            self._pass_over(entry, error)
+            return
         self.offset = max(self.agent.clock - self.t, 0)
         self.offered = True
+
+    def _pass_over(self, entry: Entry, error: SavedFileError) -> None:
+        """Go on without an uploaded model where a later one takes its place; no state between the two can be made."""
+        later = self.store.last_entry(self.bandit, ["upload"], self._through)
+        if later is None or later.place <= entry.place or not later.body:
+            raise SavedFileError(
+                f"the model uploaded at entry {entry.place} cannot be read: {error}; upload it again as this version "
+                'of treebandit saves it, or erase uploaded models ("uploads": true)'
+            ) from error
+        self._targets = [each for each in self._targets if each >= later.place]
+        _log.warning(
+            "the model uploaded at entry %d of bandit %d is passed over, as it cannot be read: %s",
+            entry.place,
+            self.bandit,
+            error,
+        )
 
     def _rollback(self, entry: Entry, about: About) -> None:
         what = msgspec.json.decode(entry.body, type=RolledBack)
@@ -271,7 +295,7 @@ class Fold:
             return
         # What was erased is in the agent: make it anew from the log, where it is no more. The new one has read nothing
         # of what later erasures, up to the last of now, have taken from the log.
-        anew = Fold.at(self.store, self.bandit, entry.place - 1, from_checkpoint=False)
+        anew = Fold.at(self.store, self.bandit, entry.place - 1, from_checkpoint=False, until=self._through)
         self.agent, self.offset, self.rows = anew.agent, anew.offset, anew.rows
         self.skipped, self.offered, self.erased = anew.skipped, anew.offered, anew.erased
         self._passed.clear()

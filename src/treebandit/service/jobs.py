@@ -117,7 +117,10 @@ class Jobs:
         reason: str | None = "the service was stopped"
         with contextlib.suppress(asyncio.CancelledError):
             async with self._turn:
-                reason = await self._ended(number, row)
+                try:
+                    reason = await self._ended(number, row)
+                except OSError as error:  # no room, no memory, or too many open files
+                    reason = f"it could not run: {error}"
         if reason is not None:
             await in_store(_STORE_SECONDS, finish, self._store, number, "failed", {"reason": reason})
 
@@ -160,7 +163,10 @@ def scratch_folder() -> Iterator[tuple[Path, int]]:
 
 def sweep() -> None:
     """Remove the folders of processes that were killed; they hold contexts of decisions."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    found: list[Path] = []
+    with contextlib.suppress(OSError):  # where no folder can be written to, there is nothing to remove
+        found += Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")
+    for folder in found:
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime < _YOUNG:
                 continue
@@ -192,7 +198,8 @@ def find(store: Store, row: BanditRow, number: str | None = None) -> list[JobAns
         "ORDER BY created DESC LIMIT 100",
         values,
     )
-    now = store.clock.now(0, row.time)
+    with store.session() as connection:
+        now = store.clock.now(connection.wall(), row.time)
     return [_answer(each, now, whole=number is not None) for each in rows]
 
 
@@ -336,7 +343,7 @@ def main() -> None:
     asked = msgspec.json.decode(bytes(request), type=EvaluationRequest)
     try:
         finish(store, number, "done", evaluated(store, row, asked, Path(folder)))
-    except TreebanditError as error:
+    except (TreebanditError, OSError) as error:
         finish(store, number, "failed", {"reason": str(error).replace(folder, "the log")})
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # its owner may have been killed

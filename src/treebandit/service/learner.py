@@ -193,7 +193,11 @@ class Learner:
         for gone in self._learners.keys() - rows.keys():
             del self._learners[gone]
         self._paused = {bandit: pause for bandit, pause in self._paused.items() if bandit in rows}
-        for bandit in erasure.deleted(self._store):
+        deleted = erasure.deleted(self._store)
+        there = {*rows, *deleted}
+        self._session.keep(there)
+        self._next_purge = {key: moment for key, moment in self._next_purge.items() if key[0] in there}
+        for bandit in deleted:
             if self._session.hold(bandit):
                 part = partial(erasure.delete_part, self._store, bandit)
                 more = self._delete(bandit, Trouble("deletion"), part) or more
@@ -207,6 +211,9 @@ class Learner:
                 self.failures.pop(Trouble("learner", row.name), None)
                 self._paused.pop(row.id, None)
             except Exception as error:
+                if self._is_gone(row.id):
+                    self._learners.pop(row.id, None)
+                    continue
                 if isinstance(error, (StoreError, *self._store.database.unavailable)):
                     raise
                 # A fault of one bandit must not stop the others; its state is read anew from the log.
@@ -215,6 +222,10 @@ class Learner:
                 self.failures[Trouble("learner", row.name)] = f"{type(error).__name__}: {error}"
                 _log.exception("learning failed", extra={"bandit": row.name})
         return more
+
+    def _is_gone(self, bandit: int) -> bool:
+        """Whether a bandit was deleted meanwhile."""
+        return not self._store.rows("SELECT 1 FROM bandits WHERE id = ? AND deleted IS NULL", (bandit,))
 
     def _is_paused(self, row: BanditRow) -> bool:
         return time.monotonic() < self._paused.get(row.id, (0.0, 0.0))[0]

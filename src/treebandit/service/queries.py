@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
 import msgspec
 
 from treebandit.service.config import Aggregation, BanditConfig
+from treebandit.service.database import Row
+from treebandit.service.log import in_chunks
 from treebandit.service.store import BanditRow, Store
 
 _OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
@@ -15,6 +18,10 @@ _OF_DECISION = "x.bandit = d.bandit AND x.decision = d.decision"
 #: the index of kinds or of places, and not by the decision.
 _KIND = "(x.kind || '')"
 _NO_END = 1 << 62
+#: The fourth power of a smaller reward is no number above 0, and PostgreSQL refuses to make it 0.
+_LEAST_POWERED = 1e-70
+#: Bytes of decisions that are in memory at once: as objects they take some ten times as much.
+_MOST_BYTES = 1 << 24
 #: How several rewards of a decision, all before the end of its wait, become one.
 _VALUE = {
     "first": "(SELECT x.value {} ORDER BY x.place + 0 LIMIT 1)",
@@ -38,8 +45,8 @@ class Window(NamedTuple):
 class Cell(NamedTuple):
     """Decisions of one arm, by the policy or the holdout, in one span of time.
 
-    final: of how many the reward is known for good; total, squares: sums of these rewards. answered: of how many a
-    reward came. probability: the sum of the probabilities of what was chosen.
+    final: of how many the reward is known for good; total, squares, cubes, fourths: sums of these rewards and of their
+    powers. answered: of how many a reward came. probability: the sum of the probabilities of what was chosen.
     """
 
     bucket: int
@@ -49,6 +56,8 @@ class Cell(NamedTuple):
     final: int
     total: float
     squares: float
+    cubes: float
+    fourths: float
     answered: int
     probability: float
 
@@ -108,9 +117,10 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
         earned AS MATERIALIZED (
             SELECT v.*, CASE WHEN v.due <= ? THEN coalesce(v.value, v.chosen * {default})
                 {known if row.config.reward_default is None else ""} END AS reward FROM valued v)
-        SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(reward * reward),
-            count(value), sum(probability)
-        FROM earned GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
+        SELECT (time - ?) / ?, holdout, arm, count(*), count(reward), sum(reward), sum(base * base),
+            sum(base * base * base), sum(base * base * base * base), count(value), sum(probability)
+        FROM (SELECT e.*, CASE WHEN abs(reward) > {_LEAST_POWERED} THEN reward ELSE 0 END AS base FROM earned e) AS x
+        GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
         (row.id, *seen, row.closed_until, *chain.from_iterable(defaults), seen.since, step),
     )
     return [
@@ -122,10 +132,12 @@ def cells(store: Store, row: BanditRow, seen: Window, step: int) -> list[Cell]:
             final=final,
             total=float(total or 0),
             squares=float(squares or 0),
+            cubes=float(cubes or 0),
+            fourths=float(fourths or 0),
             answered=answered,
             probability=float(probability or 0),
         )
-        for bucket, holdout, arm, decisions, final, total, squares, answered, probability in found
+        for bucket, holdout, arm, decisions, final, total, squares, cubes, fourths, answered, probability in found
     ]
 
 
@@ -146,14 +158,35 @@ def delays(store: Store, row: BanditRow, seen: Window, most: int = 2000) -> list
     ]
 
 
-def sample(store: Store, row: BanditRow, seen: Window, every: int, most: int = 2000) -> list[SampledDecision]:
-    """Every so-many-th decision with its body, in the order of time."""
-    found = store.rows(
-        f"""SELECT time, holdout, body FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?
+def sample(
+    store: Store, row: BanditRow, seen: Window, every: int, most: int = 2000
+) -> Iterator[SampledDecision]:
+    """Every so-many-th decision with its body, in the order of time; some are read at a time."""
+    listed = store.rows(
+        f"""SELECT place, length(body) FROM entries WHERE bandit = ? AND kind = 'decision' AND time >= ? AND time < ?
             AND arm IS NOT NULL AND t - (t / ?) * ? = 0 ORDER BY time DESC, place DESC LIMIT {int(most)}""",
         (row.id, *seen, every, every),
     )
-    return [SampledDecision(each[0], bool(each[1]), bytes(each[2])) for each in reversed(found)]
+    sql = "SELECT time, holdout, body FROM entries WHERE bandit = ? AND place IN ({marks}) ORDER BY place"
+    for part in parts(listed[::-1]):
+        with store.session() as connection:
+            found = in_chunks(connection, sql, row.id, [each[0] for each in part])
+        for time, holdout, body in found:
+            yield SampledDecision(time, bool(holdout), bytes(body))
+
+
+def parts(listed: Sequence[Row]) -> Iterator[list[Row]]:
+    """What is listed, with its size in bytes at the end of each row, in parts that may be read at once."""
+    part: list[Row] = []
+    size = 0
+    for each in listed:
+        if part and size + each[-1] > _MOST_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += each[-1]
+    if part:
+        yield part
 
 
 def newest_decision(store: Store, bandit: int) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from treebandit.errors import MissingExtraError, ParameterError
@@ -103,6 +103,12 @@ class PostgresLearnerSession:
         if held:
             self._held.add(bandit)
         return bool(held)
+
+    def keep(self, bandits: Collection[int]) -> None:
+        """Free the locks of others."""
+        for bandit in self._held - set(bandits):
+            self.connection.rows("SELECT pg_advisory_unlock(?, ?)", (_LOCKS, bandit & 0x7FFFFFFF))
+            self._held.discard(bandit)
 
     def close(self) -> None:
         """End the session, and with it all locks."""

@@ -6,7 +6,7 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -77,16 +77,29 @@ class SqliteLearnerSession:
         """Lock the bandit's file, if nobody else has."""
         if bandit in self._files:
             return True
-        path = self._database.path
-        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
-        file = os.open(path.with_name(f"{path.name}-learner-{bandit}"), flags, 0o600)
+        path = self._path(bandit)
+        file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            held = os.path.samestat(os.fstat(file), path.stat())  # else it was removed in the meantime
+        except (BlockingIOError, FileNotFoundError):
+            held = False
+        if held:
+            self._files[bandit] = file
+        else:
             os.close(file)
-            return False
-        self._files[bandit] = file
-        return True
+        return held
+
+    def keep(self, bandits: Collection[int]) -> None:
+        """Remove and unlock the files of others."""
+        for bandit in self._files.keys() - bandits:
+            with suppress(OSError):
+                self._path(bandit).unlink(missing_ok=True)
+            os.close(self._files.pop(bandit))
+
+    def _path(self, bandit: int) -> Path:
+        path = self._database.path
+        return path.with_name(f"{path.name}-learner-{bandit}")
 
     def close(self) -> None:
         """Unlock all."""

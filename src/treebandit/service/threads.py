@@ -67,4 +67,5 @@ async def in_store(
         async with asyncio.timeout(seconds):
             return await asyncio.get_running_loop().run_in_executor(threads or _THREADS, run)
     except TimeoutError:
-        raise StoreError(f"the store has not answered within {seconds:g} seconds; try again") from None
+        said = f"the store has not answered within {seconds:g} seconds; it may do it all the same; try again"
+        raise StoreError(said) from None
