@@ -74,12 +74,15 @@ class Bins:
         self, nodes: NDArray[np.void]
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.bool_]]:
         """Column, threshold (go right at or above it) and whether missing values go left, of each node's split."""
-        group, low = nodes["group"], nodes["low"]
+        # As contiguous numbers of the width of an index, since each is used several times.
+        group, low, high = (nodes[name].astype(np.intp) for name in ("group", "low", "high"))
         padded = np.full((len(self.edges), MOST_BINS + 1), np.inf, np.float32)
         for row, edges, one_hot in zip(padded, self.edges, self.one_hot, strict=True):
             row[1 : len(edges)] = np.float32(0.5) if one_hot else edges[:-1]
-        columns = self.first[group] + np.where(self.one_hot[group], low - 1, 0)
-        return columns, padded[group, low], nodes["high"] <= self.widths[group]
+        codes = np.arange(-1, MOST_BINS)
+        columns = self.first[:, None] + codes * self.one_hot[:, None]
+        place = group * (MOST_BINS + 1) + low
+        return columns.take(place), padded.take(place), high <= self.widths.take(group)
 
 
 def cut(column: NDArray[np.float32], most_bins: int, levels: NDArray[np.float32]) -> NDArray[np.float32]:
