@@ -86,7 +86,7 @@ class HistogramForest:
         column_groups: ColumnGroups = (),
         masked: Masked = ((), 0.0),
     ) -> Generator[float, None, Forest]:
-        """`fit` in steps of a tree each, or of several on few rows; yields the share that is grown, returns the forest."""
+        """`fit` in steps of one tree, or several on few rows; yields the share that is grown, returns the forest."""
         (n, width), random = features.shape, np.random.default_rng(seed)
         bins = Bins.fit(features, self.bins, column_groups)
         table = bins.table(bins.encode(features))
@@ -97,7 +97,7 @@ class HistogramForest:
         centred, weights = targets - base, np.ones(n, np.int32)
         size = n if self.bootstrap else min(n, max(2, round(self.subsample * n)))
         bags, sizes = np.zeros((self.n_trees, n), np.bool_), np.zeros(self.n_trees, np.int64)
-        at_once = 1 if self.bootstrap else max(1, _ROWS_AT_ONCE // n)
+        at_once = 1 if self.bootstrap else max(1, _ROWS_AT_ONCE // max(n, 1))
         draft = np.empty(at_once * grower.most_nodes(table, limits[0]), grower.NODE)
         # Bytes, since arrays of records are copied field by field.
         grown = bytearray()
@@ -138,7 +138,7 @@ class HistogramForest:
         hidden = np.searchsorted(bins.first, columns, side="right") - 1
         depth, tried = grower.NO_LIMIT if self.max_depth is None else int(self.max_depth), self.max_features
         limits = []
-        for groups in (every, np.setdiff1d(every, hidden)):
+        for groups in (every, np.delete(every, hidden)):
             count = len(groups)
             most = max(1, int(tried * count)) if isinstance(tried, float | np.floating) else min(tried, count)
             limits.append(grower.Limits(depth, int(self.min_samples_leaf), int(most), groups))
