@@ -175,7 +175,7 @@ def _differ(targets, rows):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _draw_rows(sample, work, key, tree):  # type: ignore[no-untyped-def]
+def _draw_rows(sample, rows, moments, key, tree):  # type: ignore[no-untyped-def]
     """Draw rows without replacement, list those of positive weight with their moments; how many, and their sum."""
     n, count, drawn, total = len(sample.targets), 0, 0, 0j
     noted = len(sample.in_bag) > 0
@@ -184,8 +184,8 @@ def _draw_rows(sample, work, key, tree):  # type: ignore[no-untyped-def]
         drawn += taken
         weight = float(sample.weights[row])
         moment = complex(weight + ROW, weight * sample.targets[row])
-        work.moments[row] = moment
-        work.rows[count] = row
+        moments[row] = moment
+        rows[count] = row
         counts = taken and weight > 0.0
         if noted:
             sample.in_bag[tree, row] = counts
@@ -208,7 +208,7 @@ def grow_trees(table_, sample_, limits_, follow, keys, drafts, sizes, work_):  #
         nodes = drafts[used:]
         root = nodes[0]
         root.key = mix(keys[tree])
-        root.stop, root.moment = _draw_rows(sample, work, keys[tree], tree)
+        root.stop, root.moment = _draw_rows(sample, work.rows, work.moments, keys[tree], tree)
         root.start, root.depth, root.next, root.slot, root.sibling, root.left = 0, 0, -1, 0, 0, -1
         size, place = 1, 0
         while place >= 0:

@@ -154,13 +154,11 @@ def _best_cut(histogram, bins, one_hot, rows, moment, min_leaf):  # type: ignore
 
 
 @helper
-def _set_split(table, node, below, above, missing_left):  # type: ignore[no-untyped-def]
+def _set_split(levels, width, node, below, above, missing_left):  # type: ignore[no-untyped-def]
     """Put the threshold halfway between two codes, in the values of the column."""
-    group = node.group
     if below == above:  # one-hot
         node.low, node.high = below, below + 1
         return
-    levels = table.levels[group]
     middle = 0.5 * levels[below] + 0.5 * levels[above]
     low = below + 1
     while low < above:
@@ -169,7 +167,7 @@ def _set_split(table, node, below, above, missing_left):  # type: ignore[no-unty
             low = probe + 1
         else:
             above = probe
-    node.low, node.high = low, table.widths[group] if missing_left else ALL_CODES
+    node.low, node.high = low, width if missing_left else ALL_CODES
 
 
 @helper
@@ -229,5 +227,6 @@ def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
                 for i in range(count):
                     histogram[work.bins[i]] = 0.0
     if best >= 0.0:
-        _set_split(table, node, below, above, missing_left)
+        levels, width = table.levels[node.group], table.widths[node.group]
+        _set_split(levels, width, node, below, above, missing_left)
     return best
