@@ -305,15 +305,15 @@ def test_a_forged_rebuild_is_refused(forged):
 def test_an_exception_in_a_share_changes_nothing(monkeypatch):
     agent, twin = until(DUE + 4), until(DUE + SPREAD + 3)
     before = fingerprint(agent)
-    grow = treebandit.trees.grower.grow_tree
+    grow = treebandit.trees.grower.grow_trees
 
     def broken(*arguments):
         raise Interrupted
 
-    monkeypatch.setattr(treebandit.trees.grower, "grow_tree", broken)
+    monkeypatch.setattr(treebandit.trees.grower, "grow_trees", broken)
     with pytest.raises(Interrupted):
         until(DUE + SPREAD, agent, DUE + 4)
-    monkeypatch.setattr(treebandit.trees.grower, "grow_tree", grow)
+    monkeypatch.setattr(treebandit.trees.grower, "grow_trees", grow)
     assert fingerprint(agent) == before
     assert fingerprint(until(DUE + SPREAD + 3, agent, DUE + 4)) == fingerprint(twin)
 

@@ -10,18 +10,24 @@ from treebandit.errors import ParameterError
 from treebandit.trees import HistogramForest, LeafStatistics, RandomForestTrees
 from treebandit.trees.bins import Bins
 from treebandit.trees.forest import SteppedTreeLearner, TreeLearner
-from treebandit.trees.grower import NODE, Limits, Sample, grow_tree, means, most_nodes, workspace
+from treebandit.trees.grower import NODE, Limits, Sample, grow_trees, means, most_nodes, workspace
 
-NO_ROW = np.empty(0, np.uint8)
+NO_ROW, NO_BAGS = np.empty(0, np.uint8), np.empty((0, 0), np.bool_)
 
 
-def grown(bins, codes, sample, follow=NO_ROW, **limits):
+def grown(bins, codes, sample, follow=NO_ROW, *, seed=0, **limits):
     """The nodes of one tree."""
+    return trees_of(bins, codes, sample, [seed], follow, **limits)[0]
+
+
+def trees_of(bins, codes, sample, seeds, follow=NO_ROW, **limits):
+    """The nodes of trees that are grown at once, one for each seed."""
     groups = np.arange(codes.shape[1])
     limits = Limits(**{"max_depth": 4, "min_leaf": 2, "tried": len(groups), "groups": groups, **limits})
-    table = bins.table(codes)
-    nodes = np.empty(most_nodes(table, limits), NODE)
-    return nodes[: grow_tree(table, sample, limits, follow, nodes, workspace(table, limits))]
+    table, keys, sizes = bins.table(codes), np.array(seeds, np.uint64), np.zeros(len(seeds), np.int64)
+    nodes = np.empty(len(seeds) * most_nodes(table, limits), NODE)
+    grow_trees(table, sample, limits, follow, keys, nodes, sizes, workspace(table, limits))
+    return np.split(nodes[: sizes.sum()], np.cumsum(sizes)[:-1])
 
 
 def gain(right, targets, weights):
@@ -57,7 +63,7 @@ def samples(draw, max_rows):
     targets = targets + (0.1 * random.standard_normal(len(targets)) if times > 1 else 0.0)
     n = len(targets)
     weights = np.bincount(random.integers(0, n, n), minlength=n) if draw(st.booleans()) else np.ones(n)
-    return features, Sample(targets - targets.mean(), weights.astype(np.int32), n)
+    return features, Sample(targets - targets.mean(), weights.astype(np.int32), n, NO_BAGS)
 
 
 def one_hot(codes, width):
@@ -107,8 +113,22 @@ def test_paths_through_large_nodes_break_ties_as_the_whole_tree_does():
         random = np.random.default_rng(seed)
         features = np.tile(random.integers(-1, 1, (40, 5)).astype(np.float32), (8, 1))
         targets = random.normal(size=320)
-        sample = Sample(targets - targets.mean(), np.ones(320, np.int32), 320)
+        sample = Sample(targets - targets.mean(), np.ones(320, np.int32), 320, NO_BAGS)
         check_paths(features, sample, {"seed": seed, "tried": 3, "max_depth": 1 << 30, "min_leaf": 1})
+
+
+@settings(deadline=None, max_examples=30)
+@given(samples(max_rows=90), st.lists(st.integers(0, 2**63), min_size=1, max_size=5))
+def test_trees_at_once_are_those_grown_one_by_one_bit_by_bit(table, seeds):
+    features, sample = table
+    bins = Bins.fit(features, 9)
+    codes, size = bins.encode(features), 1 + len(features) // 2
+    bags, alone = np.zeros((len(seeds), len(features)), np.bool_), np.zeros((1, len(features)), np.bool_)
+    together = trees_of(bins, codes, sample._replace(size=size, in_bag=bags), seeds, tried=2)
+    for seed, nodes, bag in zip(seeds, together, bags, strict=True):
+        one = grown(bins, codes, sample._replace(size=size, in_bag=alone), seed=seed, tried=2)
+        assert one.tobytes() == nodes.tobytes()
+        assert (alone[0] == bag).all()
 
 
 def check_paths(features, sample, limits):
@@ -132,7 +152,7 @@ def test_columns_and_equal_gains_are_drawn_evenly():
     targets = np.arange(40.0)
     bins = Bins.fit(np.repeat(targets[:, None], 6, 1).astype(np.float32), 64)
     codes = np.repeat(np.arange(40, dtype=np.uint8)[:, None], 6, 1)
-    sample = Sample(targets, np.ones(40, np.int32), 40)
+    sample = Sample(targets, np.ones(40, np.int32), 40, NO_BAGS)
     for tried in (1, 2, 6):
         used = [grown(bins, codes, sample, seed=s, tried=tried, max_depth=1)["group"][0] for s in range(1200)]
         assert np.bincount(used, minlength=6).tolist() == pytest.approx([200] * 6, abs=50)

@@ -186,10 +186,10 @@ class Blend(TreeModel):
             rows, features, scores, targets = rows[~later], features[~later], scores[~later], targets[~later]
         update = fit.leaves.prepared_update(features, targets)
         kernel = encoder.kernel_scores(rows) if weighed and encoder.kernel is not None else None
-        w, before, kernel_before = self.linear_weight, self.errors, self.kernel_errors
+        before, kernel_before, w = self.errors, self.kernel_errors, 0.0
         predicted, change = update.predicted, None
         if kernel is not None or encoder.effects is not None:
-            predicted = np.empty(len(targets))
+            predicted, w = np.empty(len(targets)), self.linear_weight
         if encoder.effects is not None and rows.arms is not None:
             units = _units(fit.leaves, encoder, features)
             change = encoder.effects.prepared_update(

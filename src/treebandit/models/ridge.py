@@ -262,7 +262,7 @@ class Ridge:
     def _parts_for(self, rows: Candidates) -> Parts:
         """The model, or the prior before the first row; with coordinates for all categories of the rows."""
         if self._columns is None:
-            return tuple(ridge_store.empty(rows.columns, self._settings))
+            return tuple(ridge_store.with_capacity(ridge_store.empty(rows.columns, self._settings), {}))
         columns = self._merged(rows.columns)
         if columns is self._columns:
             return self.parts

@@ -101,7 +101,7 @@ def _evidence(parts: Parts, sums: list[Floats], ridge: float) -> tuple[float, fl
         return 0.0, 1.0
     for matrix in sums:
         size, root = len(matrix) - 1, matrix.copy()
-        root[range(size), range(size)] += ridge
+        root.reshape(-1)[:-1][:: size + 2] += ridge  # the diagonal but for the corner
         diagonal = np.linalg.cholesky(root).diagonal()
         explained += 2.0 * total - float(diagonal[-1]) ** 2
         determinant += 2.0 * float(np.log(diagonal[:-1]).sum()) - size * math.log(ridge)
@@ -120,7 +120,8 @@ def _sums(parts: Parts) -> list[Floats]:
     for size, capacity, start in blocks[blocks[:, SIZE] > 0][:, [SIZE, CAPACITY, START]].tolist():
         if store[SUMS, start] > 0.0:  # not of arms not seen, which have no rows
             matrix, middle = np.zeros((size + 1, size + 1)), start + capacity * (capacity + 1) // 2
-            matrix[np.tril_indices(size)] = store[SUMS, start : start + size * (size + 1) // 2]
+            packed = store[SUMS, start : start + size * (size + 1) // 2]
+            matrix[:size, :size][np.tri(size, dtype=np.bool_)] = packed
             # Σ z is the first column: the first entry of every z is 1.
             matrix[size, :size] = store[SUMS, middle : middle + size]
             matrix[size, :size] -= numbers[REWARD_MEAN] * matrix[:size, 0]

@@ -45,18 +45,19 @@ MOST_BYTES = 1 << 32
 
 
 def empty(columns: Columns, settings: Floats) -> Arrays:
-    """Regressions without rows; settings are the first numbers: λ, and whether rewards are standardised."""
+    """Regressions without rows and as yet without capacity; settings are the first numbers: λ, and whether rewards are
+    standardised.
+    """
     table, width = _column_table(columns)
     numbers = np.zeros(8)
     numbers[: len(settings)] = settings
-    arrays = Arrays(
+    return Arrays(
         columns=table,
         blocks=np.array([[NO_ARM, 0, 0, 0, 0]], np.int64),
         places=np.full((1, width), -1, np.int32),
         store=np.zeros((2, 0)),
         numbers=numbers,
     )
-    return with_capacity(arrays, {0: _known_at_once(table)})
 
 
 def _known_at_once(table: Floats) -> int:
@@ -173,11 +174,13 @@ def needed_capacities(arrays: Arrays, contexts: Features, arm_rows: Indices) -> 
 
 
 def with_capacity(arrays: Arrays, needed: dict[int, int]) -> Arrays:
-    """The same with capacity for so many coordinates in each of these blocks.
+    """The same with capacity for so many coordinates in each of these blocks, and for the numbers in block 0.
 
     A block that grows is copied to the end of the store; when that is full, all blocks are copied to a new one.
     """
     width, capacities = arrays.places.shape[1], arrays.blocks[:, CAPACITY].copy()
+    if not capacities[0]:
+        needed = {0: _known_at_once(arrays.columns), **needed}
     grown = [block for block, count in needed.items() if count > capacities[block]]
     if not grown:
         return arrays

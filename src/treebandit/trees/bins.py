@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from treebandit.trees.grower import Table, starts_of
 
 #: Codes are bytes, and the last one of a column is for missing values.
 MOST_BINS = 255
+#: Where missing values are sorted in.
+_MISSING = np.full(1, np.nan, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,15 @@ class Bins:
         self, nodes: NDArray[np.void]
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.bool_]]:
         """Column, threshold (go right at or above it) and whether missing values go left, of each node's split."""
-        group, low = nodes["group"], nodes["low"]
+        # As contiguous numbers of the width of an index, since each is used several times.
+        group, low, high = (nodes[name].astype(np.intp) for name in ("group", "low", "high"))
         padded = np.full((len(self.edges), MOST_BINS + 1), np.inf, np.float32)
         for row, edges, one_hot in zip(padded, self.edges, self.one_hot, strict=True):
             row[1 : len(edges)] = np.float32(0.5) if one_hot else edges[:-1]
-        columns = self.first[group] + np.where(self.one_hot[group], low - 1, 0)
-        return columns, padded[group, low], nodes["high"] <= self.widths[group]
+        codes = np.arange(-1, MOST_BINS)
+        columns = self.first[:, None] + codes * self.one_hot[:, None]
+        place = group * (MOST_BINS + 1) + low
+        return columns.take(place), padded.take(place), high <= self.widths.take(group)
 
 
 def cut(column: NDArray[np.float32], most_bins: int, levels: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -96,10 +102,10 @@ def cut(column: NDArray[np.float32], most_bins: int, levels: NDArray[np.float32]
         ranks = ranks[np.unique(ranks.searchsorted(wanted).clip(max=len(ranks) - 1))]
     below, above = values[ranks], values[ranks + 1]
     if len(values):
-        lowest, highest = np.append(values[0], above), np.append(below, values[-1])
+        lowest, highest = np.concatenate((values[:1], above)), np.concatenate((below, values[-1:]))
         levels[: len(lowest)] = lowest / 2 + highest / 2
     middle = ((below.astype(np.float64) + above) / 2).astype(np.float32)
-    return np.append(np.where(middle > below, middle, above), np.float32(np.nan))
+    return np.concatenate((np.where(middle > below, middle, above), _MISSING))
 
 
 def _runs(width: int, column_groups: ColumnGroups) -> list[tuple[int, int]]:
@@ -118,14 +124,19 @@ def _runs(width: int, column_groups: ColumnGroups) -> list[tuple[int, int]]:
     return runs
 
 
+@cache
+def _places_and_ones(width: int) -> Features:
+    """(width, 2): 1, 2, ..., and ones."""
+    return np.column_stack([np.arange(1, width + 1), np.ones(width)]).astype(np.float32)
+
+
 def _place_of_one(features: Features, start: int, stop: int) -> Features:
     """Which of the columns from start to stop is 1 in each row, counted from 1; 0 where none is."""
     block = features[:, start:stop]
     # A matrix product is much faster than a search. A row's sum is at most 1, which is the least number of entries that
     # a row with any has: so if sums and numbers of entries are equal in all, each such row has one entry, which is 1.
-    weights = np.stack([np.arange(1, stop - start + 1), np.ones(stop - start)], axis=1).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
-        sums: Features = block @ weights
+        sums: Features = block @ _places_and_ones(stop - start)
     place, total = sums[:, 0], sums[:, 1]
     within = total.max(initial=0.0) <= 1.0 and total.min(initial=0.0) >= 0.0
     if not (within and np.count_nonzero(block != 0.0) == total.sum(dtype=np.float64)):

@@ -91,8 +91,8 @@ class BootstrapRows:
             return float(self._targets[0])
         table, codes = self._encoded(row)
         depth = grower.NO_LIMIT if limits.max_depth is None else limits.max_depth
-        bounds = grower.Limits(depth, limits.min_samples_leaf, limits.max_features, np.arange(len(row)), seed)
-        paths = grower.Paths(codes, limits.n_trees, limits.bagged)
+        bounds = grower.Limits(depth, limits.min_samples_leaf, limits.max_features, np.arange(len(row)))
+        paths = grower.Paths(codes, limits.n_trees, limits.bagged, seed)
         nodes = np.empty(grower.most_nodes(table, bounds), grower.NODE)
         work = grower.workspace(table, bounds)
         return float(grower.predict_paths(table, self.targets, bounds, paths, nodes, work))

@@ -288,7 +288,9 @@ def _siblings_together(
             break
         parents, tree = level[inner], np.repeat(tree[inner], 2)
         first = starts[tree]
-        level = np.column_stack((given.left[parents], given.right[parents])).ravel() + first
+        level = np.empty(len(tree), np.int64)
+        level[::2], level[1::2] = given.left[parents], given.right[parents]
+        level += first
         check_children(level, first, sizes[tree])
         levels.append(level)
         trees.append(tree)

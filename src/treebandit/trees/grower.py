@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import int64, uint32, uint64
+from numba import uint32, uint64
 from numpy.typing import NDArray
 
 from treebandit.compiled import helper, long_kernel, njit
@@ -59,33 +59,33 @@ class Table(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What a tree is grown on: (n,) targets, how often each row counts, (n,), and how many of the rows are drawn.
+    """What trees are grown on: (n,) targets, how often each row counts, (n,), and how many of the rows each draws.
 
-    in_bag: (n,), becomes whether each row was drawn; or empty.
+    in_bag: (trees, n), becomes whether each row was drawn; or empty.
     """
 
     targets: Floats
     weights: NDArray[np.int32]
     size: int
-    in_bag: NDArray[np.bool_] = np.zeros(0, np.bool_)
+    in_bag: NDArray[np.bool_]
 
 
 class Limits(NamedTuple):
-    """How large a tree may get; how many groups a node tries, and of which; the seed of these draws."""
+    """How large a tree may get; how many groups a node tries, and of which."""
 
     max_depth: int
     min_leaf: int
     tried: int
     groups: NDArray[np.int64]
-    seed: int = 0
 
 
 class Paths(NamedTuple):
-    """The codes of a row whose path is grown; in how many trees, and whether each has a bootstrap of its own."""
+    """The codes of a row whose path is grown; in how many trees, whether each has a bootstrap of its own; a seed."""
 
     row: NDArray[np.uint8] | NDArray[np.uint32]
     n_trees: int
     bagged: bool
+    seed: int
 
 
 class Work(NamedTuple):
@@ -139,13 +139,12 @@ def means(nodes: NDArray[np.void]) -> Floats:
 
 
 @helper
-def _part_rows(codes, rows, work, node):  # type: ignore[no-untyped-def]
+def _part_rows(codes, rows, aside, moments, node):  # type: ignore[no-untyped-def]
     """Put the rows that go left before those that go right, both in their order.
 
     Returns how many go left, and the sums of the moments of both sides.
     """
-    left, right, left_sum, right_sum = 0, 0, 0j, 0j
-    aside, moments, group = work.aside, work.moments, uint64(node.group)
+    left, right, left_sum, right_sum, group = 0, 0, 0j, 0j, uint64(node.group)
     low, beyond = uint32(node.low), uint32(node.high) - uint32(node.low)
     for row in rows:
         # One comparison for both ends: codes below `low` wrap around to large numbers.
@@ -176,7 +175,7 @@ def _differ(targets, rows):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
+def _draw_rows(sample, rows, moments, key, tree):  # type: ignore[no-untyped-def]
     """Draw rows without replacement, list those of positive weight with their moments; how many, and their sum."""
     n, count, drawn, total = len(sample.targets), 0, 0, 0j
     noted = len(sample.in_bag) > 0
@@ -185,79 +184,83 @@ def _draw_rows(sample, work, key):  # type: ignore[no-untyped-def]
         drawn += taken
         weight = float(sample.weights[row])
         moment = complex(weight + ROW, weight * sample.targets[row])
-        work.moments[row] = moment
-        work.rows[count] = row
+        moments[row] = moment
+        rows[count] = row
         counts = taken and weight > 0.0
         if noted:
-            sample.in_bag[row] = counts
+            sample.in_bag[tree, row] = counts
         count += counts
         total += moment if counts else 0j
     return count, total
 
 
 @long_kernel
-def grow_tree(table_, sample_, limits_, follow, nodes, work_):  # type: ignore[no-untyped-def]
-    """Grow one tree on the rows of positive weight, from the root at nodes[0]; returns its number of nodes.
+def grow_trees(table_, sample_, limits_, follow, keys, drafts, sizes, work_):  # type: ignore[no-untyped-def]
+    """Grow trees on the rows of positive weight, one for each key, one behind the other; sizes: their nodes.
 
-    table_, sample_, limits_, work_: Table, Sample, Limits and Work, as plain tuples.
-    follow: the codes of a row, (groups,): only the nodes that this row passes are grown. Empty for a whole tree.
+    table_, sample_, limits_, work_: Table, Sample, Limits and Work, as plain tuples. The root of a tree is its first
+    node, and children are numbered within the tree.
+    follow: the codes of a row, (groups,): only the nodes that this row passes are grown. Empty for whole trees.
     """
     table, sample, limits, work = Table(*table_), Sample(*sample_), Limits(*limits_), Work(*work_)
-    codes, histograms = table.codes, work.histograms
-    root = nodes[0]
-    root.key = mix(uint64(limits.seed))
-    root.stop, root.moment = _draw_rows(sample, work, uint64(limits.seed))
-    root.start, root.depth, root.next, root.slot, root.sibling, root.left = 0, 0, -1, 0, 0, -1
-    size, place = 1, 0
-    while place >= 0:
-        node = nodes[place]
-        place = node.next
-        rows = work.rows[node.start : node.stop]
-        passed = node.left == -1
-        node.left, node.right = -1, -1
-        node.group, node.low, node.high = 0, 0, 0
-        splittable = node.depth < limits.max_depth and len(rows) >= 2 * limits.min_leaf
-        splittable = splittable and _differ(sample.targets, rows)
-        fresh = splittable and node.slot == 0 and len(rows) >= _LARGE and len(histograms) > 1
-        if fresh:
-            node.slot = node.sibling + 1
-            move(histograms, node.slot, node.slot)
-        if fresh or node.sibling:
-            to = node.slot if fresh else node.sibling
-            add_all(codes, rows, work.moments, histograms[to], table.starts, 1 if fresh else -1)
-        if fresh and node.sibling:
-            move(histograms, node.sibling, node.slot)
-        if not (splittable and passed) or best_split(table, limits, work, node) < 0.0:
-            continue
-        left, left_sum, right_sum = _part_rows(codes, rows, work, node)
-        larger = 0 if 2 * left > len(rows) else 1
-        followed = -1
-        if len(follow):
-            followed = 1 if node.low <= follow[node.group] < node.high else 0
-        # The larger child takes its parent's histogram over; until the smaller one is grown, that holds both.
-        inherits = followed != 1 - larger and (left if larger == 0 else len(rows) - left) >= _LARGE
-        inherits = inherits and node.depth + 1 < limits.max_depth
-        node.left, node.right = size, size + 1
-        for i in range(2):
-            side = larger if i == 0 else 1 - larger
-            child = nodes[size + side]
-            child.start = node.start if side == 0 else node.start + left
-            child.stop = node.start + left if side == 0 else node.stop
-            child.moment = left_sum if side == 0 else right_sum
-            child.slot = node.slot if inherits and i == 0 else 0
-            child.sibling = node.slot if inherits and i == 1 else 0
-            child.key = mix(node.key - STEP * uint64(side + 1))
-            child.depth, child.left = node.depth + 1, -1
-            # Never split, and only looked at where its sibling's histogram needs it: which is then subtracted from in
-            # the same way as in a whole tree, or ties could fall otherwise by rounding.
-            if followed == 1 - side:
-                if child.sibling == 0:
-                    continue
-                child.left = -2
-            child.next = place
-            place = size + side
-        size += 2
-    return size
+    codes, histograms, used = table.codes, work.histograms, 0
+    for tree in range(len(keys)):
+        nodes = drafts[used:]
+        root = nodes[0]
+        root.key = mix(keys[tree])
+        root.stop, root.moment = _draw_rows(sample, work.rows, work.moments, keys[tree], tree)
+        root.start, root.depth, root.next, root.slot, root.sibling, root.left = 0, 0, -1, 0, 0, -1
+        size, place = 1, 0
+        while place >= 0:
+            node = nodes[place]
+            place = node.next
+            rows = work.rows[node.start : node.stop]
+            passed = node.left == -1
+            node.left, node.right = -1, -1
+            node.group, node.low, node.high = 0, 0, 0
+            splittable = node.depth < limits.max_depth and len(rows) >= 2 * limits.min_leaf
+            splittable = splittable and _differ(sample.targets, rows)
+            fresh = splittable and node.slot == 0 and len(rows) >= _LARGE and len(histograms) > 1
+            if fresh:
+                node.slot = node.sibling + 1
+                move(histograms, node.slot, node.slot)
+            if fresh or node.sibling:
+                to = node.slot if fresh else node.sibling
+                add_all(codes, rows, work.moments, histograms[to], table.starts, 1 if fresh else -1)
+            if fresh and node.sibling:
+                move(histograms, node.sibling, node.slot)
+            if not (splittable and passed) or best_split(table, limits, work, node) < 0.0:
+                continue
+            left, left_sum, right_sum = _part_rows(codes, rows, work.aside, work.moments, node)
+            larger = 0 if 2 * left > len(rows) else 1
+            followed = -1
+            if len(follow):
+                followed = 1 if node.low <= follow[node.group] < node.high else 0
+            # The larger child takes its parent's histogram over; until the smaller one is grown, that holds both.
+            inherits = followed != 1 - larger and (left if larger == 0 else len(rows) - left) >= _LARGE
+            inherits = inherits and node.depth + 1 < limits.max_depth
+            node.left, node.right = size, size + 1
+            for i in range(2):
+                side = larger if i == 0 else 1 - larger
+                child = nodes[size + side]
+                child.start = node.start if side == 0 else node.start + left
+                child.stop = node.start + left if side == 0 else node.stop
+                child.moment = left_sum if side == 0 else right_sum
+                child.slot = node.slot if inherits and i == 0 else 0
+                child.sibling = node.slot if inherits and i == 1 else 0
+                child.key = mix(node.key - STEP * uint64(side + 1))
+                child.depth, child.left = node.depth + 1, -1
+                # Never split, and only looked at where its sibling's histogram needs it: which is then subtracted
+                # from in the same way as in a whole tree, or ties could fall otherwise by rounding.
+                if followed == 1 - side:
+                    if child.sibling == 0:
+                        continue
+                    child.left = -2
+                child.next = place
+                place = size + side
+            size += 2
+        sizes[tree] = size
+        used += size
 
 
 @njit(error_model="numpy")
@@ -266,8 +269,9 @@ def predict_paths(table, targets, limits, paths, nodes, work):  # type: ignore[n
 
     Where trees are bagged, each is grown on a bootstrap of that sample.
     """
-    n, key = len(targets), uint64(limits.seed)
-    drawn, weights, no_bag = np.empty(n, np.uint32), np.empty(n, np.int32), np.empty(0, np.bool_)
+    n, key = len(targets), uint64(paths.seed)
+    drawn, weights, no_bags = np.empty(n, np.uint32), np.empty(n, np.int32), np.empty((0, 0), np.bool_)
+    keys, sizes = np.empty(1, np.uint64), np.empty(1, np.int64)
     for i in range(n):
         drawn[i] = draw_below(n, key, i)
     total = 0.0
@@ -277,8 +281,8 @@ def predict_paths(table, targets, limits, paths, nodes, work):  # type: ignore[n
             weights[i] = 0
         for i in range(n):
             weights[drawn[draw_below(n, key, i) if paths.bagged else i]] += 1
-        own = Limits(limits.max_depth, limits.min_leaf, limits.tried, limits.groups, int64(key))
-        grow_tree(table, Sample(targets, weights, n, no_bag), own, paths.row, nodes, work)
+        keys[0] = key
+        grow_trees(table, Sample(targets, weights, n, no_bags), limits, paths.row, keys, nodes, sizes, work)
         node = nodes[0]
         while node.left >= 0:
             goes_right = node.low <= paths.row[node.group] < node.high

@@ -19,6 +19,8 @@ from treebandit.trees.kernels import draw_key
 from treebandit.trees.limits import check_limits, check_max_features
 
 _NO_ROW = np.empty(0, np.uint8)
+#: Trees on few rows are grown several at a time, which together see so many rows.
+_ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True)
@@ -84,36 +86,40 @@ class HistogramForest:
         column_groups: ColumnGroups = (),
         masked: Masked = ((), 0.0),
     ) -> Generator[float, None, Forest]:
-        """`fit` tree by tree; yields the share of the trees that are grown, and returns the forest."""
+        """`fit` in steps of one tree, or several on few rows; yields the share that is grown, returns the forest."""
         (n, width), random = features.shape, np.random.default_rng(seed)
         bins = Bins.fit(features, self.bins, column_groups)
         table = bins.table(bins.encode(features))
         limits, seeing = self._limits(bins, width, masked)
-        draft = np.empty(grower.most_nodes(table, limits[0]), grower.NODE)
         # As kernels take them: a plain tuple is handed over in a tenth of the time.
         given, work = tuple(table), tuple(grower.workspace(table, limits[0]))
         base = float(np.mean(targets))
         centred, weights = targets - base, np.ones(n, np.int32)
         size = n if self.bootstrap else min(n, max(2, round(self.subsample * n)))
-        bags = np.zeros((self.n_trees, n), np.bool_)
+        bags, sizes = np.zeros((self.n_trees, n), np.bool_), np.zeros(self.n_trees, np.int64)
+        at_once = 1 if self.bootstrap else max(1, _ROWS_AT_ONCE // max(n, 1))
+        draft = np.empty(at_once * grower.most_nodes(table, limits[0]), grower.NODE)
         # Bytes, since arrays of records are copied field by field.
-        sizes, grown = [], bytearray()
-        for tree, bag in enumerate(bags):
-            yield tree / self.n_trees
-            if self.bootstrap:
-                drawn = random.integers(0, n, n, dtype=np.int32)
-                weights = np.bincount(drawn, minlength=n).astype(np.int32)
-            sample, key = (centred, weights, size, bag), draw_key(random)
-            *own, _ = limits[tree >= seeing]
-            sizes.append(grower.grow_tree(given, sample, (*own, key), _NO_ROW, draft, work))
-            grown += draft[: sizes[-1]].tobytes()
+        grown = bytearray()
+        for own, begin, end in ((limits[0], 0, seeing), (limits[1], seeing, self.n_trees)):
+            for first in range(begin, end, at_once):
+                yield first / self.n_trees
+                trees = slice(first, min(first + at_once, end))
+                if self.bootstrap:
+                    drawn = random.integers(0, n, n, dtype=np.int32)
+                    weights = np.bincount(drawn, minlength=n).astype(np.int32)
+                sample = centred, weights, size, bags[trees]
+                keys = np.array([draw_key(random) for _ in sizes[trees]], np.uint64)
+                grower.grow_trees(given, sample, tuple(own), _NO_ROW, keys, draft, sizes[trees], work)
+                grown += draft[: int(sizes[trees].sum())].tobytes()
         nodes = np.frombuffer(grown, grower.NODE)
-        columns, thresholds, missing_left = bins.thresholds(nodes)
+        left, (columns, thresholds, missing_left) = nodes["left"].astype(np.int64), bins.thresholds(nodes)
+        columns[left < 0] = 0
         return Forest.from_nodes(
             sizes=sizes,
-            left=nodes["left"],
+            left=left,
             right=nodes["right"],
-            feature=np.where(nodes["left"] < 0, 0, columns),
+            feature=columns,
             threshold=thresholds,
             missing_left=missing_left,
             value=(base + grower.means(nodes)) / self.n_trees,
@@ -132,7 +138,7 @@ class HistogramForest:
         hidden = np.searchsorted(bins.first, columns, side="right") - 1
         depth, tried = grower.NO_LIMIT if self.max_depth is None else int(self.max_depth), self.max_features
         limits = []
-        for groups in (every, np.setdiff1d(every, hidden)):
+        for groups in (every, np.delete(every, hidden)):
             count = len(groups)
             most = max(1, int(tried * count)) if isinstance(tried, float | np.floating) else min(tried, count)
             limits.append(grower.Limits(depth, int(self.min_samples_leaf), int(most), groups))

@@ -9,6 +9,7 @@ array, but write into what they are given: that saves numba's reference counts, 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ CHAINS = 10
 #: Rows laid out at a time: at most so many, since leaves are fetched into the cache for all of them; and fewer, but not
 #: less than the second number, where they would not stay in the cache themselves, which holds so many of their numbers.
 ROWS, _FEWEST_ROWS, _CACHED = 8192, 1024, 1 << 18
+#: Scratch for so many rows is kept from one decision to the next.
+_FEW_ROWS = 16
 
 #: threshold: go right at or above it; step: distance to the left child << bits | column of the laid-out row.
 NODE = np.dtype([("threshold", np.float32), ("step", np.uint32)])
@@ -76,6 +79,19 @@ def scratch(n: int, width: int) -> tuple[Features, NDArray[np.uint64]]:
     if n > _FEWEST_ROWS:
         size = min(n, ROWS, max(_FEWEST_ROWS, _CACHED // max(2 * width, 1)))
     return np.empty((size, 2 * width), np.float32), np.empty((size, CHAINS), np.uint64)
+
+
+@lru_cache(maxsize=64)
+def _kept_scratch(n: int, width: int) -> tuple[Features, NDArray[np.uint64]]:
+    """`scratch` for few rows, as for most decisions, once for all kernels that keep Python's lock: only one at a time
+    writes into it, and nothing is read from it later.
+    """
+    return scratch(n, width)
+
+
+def decision_scratch(n: int, width: int) -> tuple[Features, NDArray[np.uint64]]:
+    """`scratch` for a kernel that keeps Python's lock."""
+    return _kept_scratch(n, width) if n <= _FEW_ROWS else scratch(n, width)
 
 
 def draw_key(random: Random) -> int:
@@ -161,7 +177,7 @@ def score_rows(forest, table, features, sums, scratch):  # type: ignore[no-untyp
 def sum_rows(forest: tuple[Any, ...], table: Floats, features: Features) -> Floats:
     """`score_rows` from 0: (3, n)."""
     sums = np.zeros((3, len(features)))
-    score_rows(forest, table, features, sums, scratch(*features.shape))
+    score_rows(forest, table, features, sums, decision_scratch(*features.shape))
     return sums
 
 
@@ -263,7 +279,7 @@ def draw_rows(
 ) -> Floats:
     """`sample_rows` from 0: (n, draws)."""
     n = len(features)
-    samples, work = np.zeros((n, draws)), scratch(n, features.shape[1])
+    samples, work = np.zeros((n, draws)), decision_scratch(n, features.shape[1])
     # Comparing leaves costs time, too: with one draw, or few of many rows, more than it saves.
     if draws > 1 and 1 < n < 4 * draws and n <= _FEWEST_ROWS:
         shared = np.empty(n, np.uint64), np.empty((n, draws))

@@ -47,7 +47,17 @@ class LeafStatistics:
     [0.0, 0.0]
     """
 
-    __slots__ = ("_arrays", "_version", "cache", "calibration", "forest", "prior", "prior_rows", "table")
+    __slots__ = (
+        "_arrays",
+        "_scratch",
+        "_version",
+        "cache",
+        "calibration",
+        "forest",
+        "prior",
+        "prior_rows",
+        "table",
+    )
 
     def __init__(self, forest: Forest, table: Floats, prior: Floats, prior_rows: float = 0.0) -> None:
         self.forest = forest
@@ -57,6 +67,8 @@ class LeafStatistics:
         self._version = np.zeros(1, np.int64)
         self._arrays = tuple(LeafArrays(table, prior, self.prior_rows, self._version))
         self.cache = LeafCache(forest)
+        #: Of updates by one row, as most are; one caller updates at a time.
+        self._scratch = np.empty(1), *kernels.scratch(1, forest.n_features)
         self.calibration: Calibration | None = None
 
     @classmethod
@@ -219,7 +231,8 @@ class LeafStatistics:
         targets = np.ascontiguousarray(targets, np.float64)
         if targets.shape != features.shape[:1]:
             raise ShapeError(f"{targets.shape} targets for {len(features)} rows; give one per row")
-        rows, made = (features, targets, _NO_BAGS), _learning(features)
+        rows = features, targets, _NO_BAGS
+        made = (np.empty(1), *self._scratch) if len(features) == 1 else _learning(features)
         arguments = self.forest.arrays, self._arrays, rows, int(self._version[0]), False, made
         return LeafUpdate(made[0], arguments)
 
@@ -267,10 +280,12 @@ def _set_variances(forest: Forest, table: Floats, targets: Floats, prior_rows: f
     """Turn s²/c of each leaf's own rows into the one that counts the prior too; returns the prior, (trees,)."""
     count = table[:-1, COUNT]
     deviations = table[:-1, VARIANCE] * count * (count - 1.0)
-    prior = _tree_variances(forest, table, deviations)
-    if not forest.learning_rate:
+    if forest.learning_rate:
+        prior = _tree_variances(forest, table, deviations)
+    else:
         # All rows suggest the same to all bagged trees, also those that a tree's bag leaves out.
-        prior[:] = np.var(targets, ddof=1) / forest.n_trees**2 if len(targets) > 1 else 0.0
+        variance = float(np.var(targets, ddof=1)) if len(targets) > 1 else 0.0
+        prior = np.full(forest.n_trees, variance / forest.n_trees**2)
     each = np.repeat(prior, forest.sizes)
     weight = np.maximum(count * (count - 1.0 + prior_rows), 1.0)
     table[:-1, VARIANCE] = np.where(count < 2.0, each, (deviations + prior_rows * each) / weight)

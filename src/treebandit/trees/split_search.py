@@ -64,21 +64,19 @@ def add_all(codes, rows, moments, histogram, starts, sign):  # type: ignore[no-u
 
 
 @helper
-def _add_drawn(table, rows, work, drawn):  # type: ignore[no-untyped-def]
-    """Add the moments of rows to the empty histograms of the first `drawn` groups of columns[1].
+def _add_drawn(codes, starts, rows, moments, histogram, groups, words):  # type: ignore[no-untyped-def]
+    """Add the moments of rows to the empty histograms of these groups.
 
     A code sets its bit in a word, so that no empty bin is looked at: in most nodes nearly all are. Additions to one
     group wait for each other, so several are added up at a time, unless their histograms are too long for the cache.
     """
-    codes, starts, columns = table.codes, table.starts, work.columns
-    histogram, words = work.histograms[0], work.words
-    block = _BLOCK if words.shape[1] <= WIDE // 64 + 1 else 1
+    drawn, block = len(groups), _BLOCK if words.shape[1] <= WIDE // 64 + 1 else 1
     for first in range(0, drawn, block):
         last = first + block if first + block < drawn else drawn
         for row in rows:
-            moment = work.moments[row]
+            moment = moments[row]
             for j in range(uint64(first), uint64(last)):
-                group = uint64(columns[1, j])
+                group = uint64(groups[j])
                 code = uint64(codes[row, group])
                 _add_moment(histogram, starts[group] + code, moment)
                 words[j, code >> uint64(6)] |= uint64(1) << (code & uint64(63))
@@ -116,8 +114,8 @@ def _filled_bins(histogram, bins):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _best_cut(table, group, histogram, bins, node, min_leaf):  # type: ignore[no-untyped-def]
-    """Split gain of the best cut of one group, of which the node has the codes `bins`; -1 for none.
+def _best_cut(histogram, bins, one_hot, rows, moment, min_leaf):  # type: ignore[no-untyped-def]
+    """Split gain of the best cut of one group, of which a node has the codes `bins`; -1 for none.
 
     Then the codes that it parts, neighbours in this node (of one-hot codes, the one that goes right, twice), and
     whether missing values go left.
@@ -126,9 +124,9 @@ def _best_cut(table, group, histogram, bins, node, min_leaf):  # type: ignore[no
     of the node: what the squared error falls by, but for a factor. Fractions are compared by products, which saves a
     division per code.
     """
-    width, one_hot, all_rows = table.widths[group], table.one_hot[group], node.moment.real
-    weight = all_rows - ROW * (node.stop - node.start)
-    mean = node.moment.imag / weight
+    width, all_rows = len(histogram) - 1, moment.real
+    weight = all_rows - ROW * rows
+    mean = moment.imag / weight
     least, most = min_leaf * ROW, all_rows - min_leaf * ROW
     count, missing = len(bins), 0j
     if bins[count - 1] == width:
@@ -156,13 +154,11 @@ def _best_cut(table, group, histogram, bins, node, min_leaf):  # type: ignore[no
 
 
 @helper
-def _set_split(table, node, below, above, missing_left):  # type: ignore[no-untyped-def]
+def _set_split(levels, width, node, below, above, missing_left):  # type: ignore[no-untyped-def]
     """Put the threshold halfway between two codes, in the values of the column."""
-    group = node.group
     if below == above:  # one-hot
         node.low, node.high = below, below + 1
         return
-    levels = table.levels[group]
     middle = 0.5 * levels[below] + 0.5 * levels[above]
     low = below + 1
     while low < above:
@@ -171,7 +167,7 @@ def _set_split(table, node, below, above, missing_left):  # type: ignore[no-unty
             low = probe + 1
         else:
             above = probe
-    node.low, node.high = low, table.widths[group] if missing_left else ALL_CODES
+    node.low, node.high = low, width if missing_left else ALL_CODES
 
 
 @helper
@@ -207,7 +203,8 @@ def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
         untried -= drawn
         key = mix(key)
         if node.slot == 0:
-            _add_drawn(table, rows, work, drawn)
+            groups, empty = columns[1, :drawn], work.histograms[0]
+            _add_drawn(table.codes, starts, rows, work.moments, empty, groups, work.words)
         for j in range(drawn):
             group = int64(columns[1, j])
             histogram = work.histograms[node.slot, starts[group] : starts[group + 1]]
@@ -218,7 +215,10 @@ def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
             if count > 1:
                 wanted -= 1
                 bins = work.bins[:count]
-                gain, first, second, left = _best_cut(table, group, histogram, bins, node, limits.min_leaf)
+                one_hot = table.one_hot[group]
+                gain, first, second, left = _best_cut(
+                    histogram, bins, one_hot, len(rows), node.moment, limits.min_leaf
+                )
                 tied = gain == best >= 0.0
                 if gain > best or (tied and mix(key + uint64(group)) > mix(key + uint64(node.group))):
                     best, node.group = gain, group
@@ -227,5 +227,6 @@ def best_split(table, limits, work, node):  # type: ignore[no-untyped-def]
                 for i in range(count):
                     histogram[work.bins[i]] = 0.0
     if best >= 0.0:
-        _set_split(table, node, below, above, missing_left)
+        levels, width = table.levels[node.group], table.widths[node.group]
+        _set_split(levels, width, node, below, above, missing_left)
     return best
