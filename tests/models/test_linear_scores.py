@@ -38,9 +38,7 @@ def fitted(rows, rewards, **arguments):
 def test_a_learned_row_gets_the_score_of_the_other_folds():
     rows, rewards = made_rows()
     encoder, features = fitted(rows, rewards)
-    assert (
-        encoder.ridge.ridge == 1.5
-    )  # rewards are all noise, and the prior weighs as much as a fortieth of the rows
+    assert encoder.ridge.ridge == 3.0  # all is noise, and the prior weighs as much as a twentieth of the rows
     assert features.shape == (60, 1 + 2 + 3 + 1)
     fold = folds(rows.arms, 60, np.random.default_rng(7))
     for row in range(60):

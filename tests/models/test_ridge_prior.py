@@ -104,7 +104,7 @@ def noisy_encoder():
 
 def test_regressions_of_clicks_have_a_learned_prior_and_keep_it_when_saved():
     encoder, rows = noisy_encoder()
-    assert encoder.ridge.ridge == 2000 / 40
+    assert encoder.ridge.ridge == 2000 / 20
     again = LinearEncoder.from_state(encoder.state())
     assert again.ridge.ridge == encoder.ridge.ridge
     np.testing.assert_array_equal(again(rows.contexts, rows.arms), encoder(rows.contexts, rows.arms))

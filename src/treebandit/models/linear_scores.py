@@ -39,7 +39,7 @@ _FEWEST_NUMBERS = 8
 _FEW = 0.25
 #: The prior of a regression weighs at most as much as this share of the rows of all arms. Few rows full of noise seem
 #: to say that there are no slopes at all; with a prior that believed them, nothing would be explored any more.
-_PRIOR_SHARE = 1 / 40
+_PRIOR_SHARE = 1 / 20
 
 
 class LinearEncoder(Encoder):
