@@ -14,7 +14,7 @@ from treebandit.service.dashboard import dashboard, lateness
 from treebandit.service.dashboard_alerts import Silence, silent
 from treebandit.service.dashboard_policies import other_policies
 from treebandit.service.dashboard_recent import quantiles
-from treebandit.service.dashboard_sums import headline, points
+from treebandit.service.dashboard_sums import arm_lines, headline, points
 from treebandit.service.entries import DecisionBody, NewDecision, NewReward, RewardBody
 from treebandit.service.log import Group
 from treebandit.service.queries import Cell, Delay
@@ -88,6 +88,40 @@ def test_rare_rewards_tell_who_earns_more_once_there_are_enough_of_them():
     # Rewards that are nearly alike on both sides are compared all the same.
     near = chance.normal(1e6, 1.0, 500)
     assert headline([cell(near + 1), cell(near[:100], holdout=True)], CONFIG, 0).verdict == "more"
+
+
+@pytest.mark.parametrize("count", [50, 100, 300, 1000])
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.99])
+def test_intervals_of_arms_and_spans_are_seldom_wrong(share, count):
+    """Also where clicks are rare: a few of them do not tell how far rewards deviate."""
+    chance, wrong = np.random.default_rng(0), Counter()
+    for _ in range(400):
+        cells = [cell(chance.random(count) < share)]
+        (line,), (point,) = arm_lines(cells, 1), points(cells, 0, 1_000_000, 1)
+        for name, mean in (("arm", line.reward), ("span", point.policy)):
+            wrong[name] += mean.low is not None and not mean.low <= share <= mean.high
+    assert max(wrong.values()) <= 0.08 * 400
+
+
+def test_rewards_that_tell_enough_have_an_interval():
+    def limits(rewards):
+        (line,) = arm_lines([cell(rewards)], 1)
+        return line.reward.low, line.reward.high
+
+    assert limits([1] * 9 + [0] * 900) == limits([0.1] * 50) == (None, None)
+    low, high = limits([1] * 10 + [0] * 990)
+    assert 0 < low < 0.01 < high < 0.02
+    assert None not in limits(np.random.default_rng(0).normal(5, 1, 100))
+
+
+def test_spans_are_so_long_that_most_have_an_interval():
+    chance = np.random.default_rng(0)
+    clicks = [cell(chance.random(300) < 0.03, bucket=bucket) for bucket in range(36)]
+    told = points(clicks, 0, 1_000_000, 36)
+    assert len(told) == 12
+    assert sum(point.policy.low is not None for point in told) >= 11
+    sales = [cell(chance.random(300) < 0.5, bucket=bucket) for bucket in range(36)]
+    assert len(points([*sales, cell([0] * 300, holdout=True)], 0, 1_000_000, 36)) == 36
 
 
 def test_a_span_with_far_fewer_rewards_than_usual_has_no_mean():

@@ -1,5 +1,7 @@
 import os
 import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from treebandit.errors import InputError
 from treebandit.service import export, jobs, models, queries
 from treebandit.service.jobs import EvaluationRequest, evaluated
 from treebandit.service.learner import BanditLearner
+from treebandit.service.runtime import Limits
 from treebandit.service.store import Store
 
 
@@ -43,6 +46,19 @@ def test_what_cannot_be_evaluated_is_told(served):
     path = "/v1/bandits/shop/evaluations"
     for wrong in ({}, {"policies": []}, {"policies": ["king"]}, {"policies": ["uniform"], "since": "x"}):
         served.call("POST", path, wrong, 400)
+    for more, says in (
+        ({"estimators": ["ips", "crystal-ball"]}, "'crystal-ball' is not known; give some of ips"),
+        ({"estimators": ["ips"] * 9}, "length <= 8"),
+        ({"estimators": ["x" * 1000]}, "length <= 100"),
+        ({"level": 0.99999}, "<= 0.9999"),
+        ({"missing_reward": 1e31}, "<= 1e+30"),
+        ({"policies": ["arm:"]}, "give uniform, logging, agent, arm:NAME or version:N"),
+        ({"policies": ["agent\n"]}, "give uniform, logging, agent, arm:NAME or version:N"),
+        ({"policies": ["version:-1"]}, "give uniform, logging, agent, arm:NAME or version:N"),
+        ({"policies": {"uniform": "uniform"}}, "Expected `array`, got `object` - at `$.policies`"),
+    ):
+        error = served.call("POST", path, {"policies": ["uniform"], **more}, 400)["error"]
+        assert says in error["message"]
     served.call("GET", f"{path}/none", status=404)
     reply = done(served, policies=["version:999"])
     assert reply["state"] == "failed"
@@ -73,6 +89,25 @@ def test_a_stop_fails_all_evaluations_and_leaves_no_files(tmp_path, monkeypatch)
         (found,) = jobs.find(store, store.bandit("shop"), number)
         assert (found.state, found.reason) == ("failed", "the service was stopped")
     store.close()
+
+
+def test_evaluations_that_wait_are_limited(tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "_CODE", "import sys, time; sys.stdin.read(); time.sleep(0.5)")
+    path = "/v1/bandits/shop/evaluations"
+    with Served(f"sqlite:///{tmp_path}/store.db", learner="none", limits=Limits(evaluations=3)) as served:
+        served.make()
+
+        def ask(_):
+            return served.http.post(path, json={"policies": ["uniform"]})
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(ask, range(8)))
+        assert Counter(each.status_code for each in answers) == {202: 3, 429: 5}
+        refused = next(each for each in answers if each.status_code == 429)
+        assert refused.json()["error"]["code"] == "TooManyEvaluations"
+        assert refused.headers["Retry-After"]
+        assert len(served.call("GET", path)["evaluations"]) == 3
+        served.until(lambda: ask(None).status_code == 202)
 
 
 def test_folders_of_killed_processes_are_removed_and_those_in_use_are_not(tmp_path, monkeypatch):

@@ -117,8 +117,22 @@ def test_delays_sample_and_counts(store):
     )
     assert queries.last_time(store, row, "publish") is None
     assert queries.versions(store, row) == []
-    due = [each.due for each in store.entries(row.id, 0, 10_000) if each.due is not None]
+    entries = store.entries(row.id, 0, 10_000)
+    due = [each.due for each in entries if each.due is not None and each.decision not in ("d3", "d41")]
     assert queries.awaiting(store, row, ALL) == sum(each > row.closed_until for each in due) > 0
+
+
+def test_erased_decisions_do_not_wait_for_their_reward(store):
+    shop = Shop(store)
+    for id in ("at once", "erased at once"):
+        shop.decide(id)
+    for id in ("activated", "erased after activation", "not activated"):
+        shop.decide(id, deferred=True)
+    for id in ("activated", "erased after activation"):
+        shop.activate(id)
+    assert queries.awaiting(store, shop.now, ALL) == 4
+    erasure.erase(store, shop.row.id, ids=["erased at once", "erased after activation"])
+    assert queries.awaiting(store, shop.now, ALL) == 2
 
 
 def test_rewards_whose_powers_are_too_small_for_a_float_are_counted(store):

@@ -22,7 +22,7 @@ OPERATIONS = Operations()
     gives={202: JobAnswer},
 )
 async def start(request: Request) -> Response:
-    """Estimate what other policies would have earned, as a job."""
+    """Estimate what other policies would have earned, as a job; a 429 where too many wait."""
     row = await bandit(request)
     asked = await body(request, EvaluationRequest)
     service = runtime(request)

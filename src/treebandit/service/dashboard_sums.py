@@ -17,7 +17,7 @@ WIDTH = 1.959964
 #: Fewer rewards than this have no interval: the normal distribution is too far away.
 LEAST = 30
 #: Rewards that tell how far rewards deviate (`Sums.telling`): fewer of either side do not give its own deviation, and
-#: fewer of both together nothing.
+#: fewer of all that an interval is about give none.
 _TELLING, _TELLING_AT_ALL = 20.0, 10.0
 #: Where variances are smaller shares of the squared mean, fourth powers are rounded too much.
 _ALIKE = 1e-6
@@ -60,7 +60,7 @@ class Sums(NamedTuple):
 
         A third of normal ones; of shares, the rarer of both. Where few do, the variance is most likely too small.
         """
-        if self.alike:
+        if self.size < 2 or self.alike:
             return 0.0
         m = self.mean
         fourths = self.fourths - 4 * m * self.cubes + 6 * m**2 * self.squares - 3 * self.size * m**4
@@ -79,11 +79,11 @@ def summed(cells: Iterable[Cell]) -> Sums:
     )
 
 
-def mean(sums: Sums, *, least: int = 2) -> Mean:
-    """A mean with its interval, where there are enough rewards for one."""
+def mean(sums: Sums, *, least: int) -> Mean:
+    """A mean with its interval, where enough rewards tell how far they deviate: a few equal ones do not."""
     if not sums.size:
         return Mean(0)
-    if sums.size < least or not sums.error:  # a few equal ones do not mean that all are
+    if sums.size < least or sums.telling < _TELLING_AT_ALL:
         return Mean(sums.size, sums.mean)
     half = WIDTH * sums.error
     return Mean(sums.size, sums.mean, sums.mean - half, sums.mean + half)
@@ -166,9 +166,10 @@ def points(cells: Sequence[Cell], since: int, step: int, buckets: int) -> list[P
 
     A span with far fewer rewards than usual, as the newest one where most still wait, has no mean: it would leap.
     """
-    sides = [sum(c.final for c in cells if c.holdout is holdout) for holdout in (False, True)]
-    fewest = min((count for count in sides if count), default=0)
-    wide = next(size for size in (1, 2, 3, 4, 6) if size == 6 or fewest * size >= LEAST * buckets)
+    sides = [summed(c for c in cells if c.holdout is holdout) for holdout in (False, True)]
+    tell = [min(side.size / LEAST, side.telling / _TELLING) for side in sides if side.size]
+    fewest = min(filter(None, tell), default=0)
+    wide = next(size for size in (1, 2, 3, 4, 6) if size == 6 or fewest * size >= buckets)
     by: dict[tuple[int, bool], list[Cell]] = {}
     for each in cells:
         by.setdefault((each.bucket // wide, each.holdout), []).append(each)

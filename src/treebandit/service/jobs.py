@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -18,10 +19,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from treebandit.errors import InputError, TreebanditError
+from treebandit.evaluation.estimators import ESTIMATORS, check_estimators
 from treebandit.service import export, models, queries
+from treebandit.service.bodies import END
+from treebandit.service.config import LARGEST_REWARD
 from treebandit.service.database import Connection
 from treebandit.service.ids import IDS
 from treebandit.service.queries import Window
+from treebandit.service.refusals import Refused
 from treebandit.service.saved_agents import loaded
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.threads import in_store
@@ -37,6 +42,10 @@ _LONGEST_SECONDS = 3600.0
 _STORE_SECONDS = 10.0
 #: A job whose process died with its machine is not running any more.
 _LOST_AFTER = round(2 * _LONGEST_SECONDS * 1e6)
+_POLICY = f"^(uniform|logging|agent|arm:[^\\x00-\\x1f\\x7f]{{1,512}}|version:[0-9]{{1,18}}){END}"
+#: Described in full here, and checked by `Jobs.check`, which says what to give.
+_PolicyName = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": _POLICY})]
+_EstimatorName = Annotated[str, msgspec.Meta(max_length=100, extra_json_schema={"enum": list(ESTIMATORS)})]
 
 
 class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -47,11 +56,11 @@ class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
     estimators, interval, level, missing_reward: as in `treebandit.evaluation`. since, until: decisions of this time.
     """
 
-    policies: Annotated[list[str], msgspec.Meta(min_length=1, max_length=20)]
-    estimators: list[str] = []
+    policies: Annotated[list[_PolicyName], msgspec.Meta(min_length=1, max_length=20)]
+    estimators: Annotated[list[_EstimatorName], msgspec.Meta(max_length=len(ESTIMATORS))] = []
     interval: Literal["normal", "bootstrap", "time-uniform"] = "normal"
-    level: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.95
-    missing_reward: float | None = None
+    level: Annotated[float, msgspec.Meta(gt=0.0, le=0.9999)] = 0.95
+    missing_reward: Annotated[float, msgspec.Meta(ge=-LARGEST_REWARD, le=LARGEST_REWARD)] | None = None
     since: str | None = None
     until: str | None = None
 
@@ -75,23 +84,36 @@ class JobsAnswer(msgspec.Struct):
 
 
 class Jobs:
-    """Starts evaluations of one process, one after the other."""
+    """Starts evaluations of one process, one after the other; at most `most` run or wait."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, most: int) -> None:
         self._store = store
+        self._most = most
+        self._taken = 0
         self._turn = asyncio.Semaphore(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def check(self, asked: EvaluationRequest) -> None:
         """Raise where a request cannot be run, before it is taken."""
         for policy in asked.policies:
-            _check_policy(policy)
+            if not re.match(_POLICY, policy):
+                raise InputError(
+                    f"the policy {policy[:60]!r}; give uniform, logging, agent, arm:NAME or version:N"
+                )
+        check_estimators(asked.estimators)
         for moment in (asked.since, asked.until):
             if moment is not None:
                 microseconds(moment)
 
     async def start(self, row: BanditRow, asked: EvaluationRequest) -> str:
-        """Take a request; its id."""
+        """Take a request; its id. Refuse it where too many wait."""
+        if self._taken >= self._most:
+            raise Refused(
+                429,
+                "TooManyEvaluations",
+                f"{self._taken} evaluations run or wait already; ask again when one has ended",
+                {"Retry-After": "10"},
+            )
         number = IDS.new()
 
         def work(connection: Connection) -> None:
@@ -100,11 +122,20 @@ class Jobs:
                 (number, row.id, self._store.clock.now(connection.wall()), msgspec.json.encode(asked)),
             )
 
-        await in_store(_STORE_SECONDS, self._store.write, work)
+        self._taken += 1
+        try:
+            await in_store(_STORE_SECONDS, self._store.write, work)
+        except BaseException:
+            self._taken -= 1
+            raise
         task = asyncio.create_task(self._run(number, row))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return number
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._taken -= 1
 
     async def stop(self) -> None:
         """End what runs or waits for its turn; it counts as failed."""
@@ -214,15 +245,6 @@ def _answer(row: tuple[Any, ...], now: int, *, whole: bool) -> JobAnswer:
         reply.reason = result.get("reason") if state == "failed" else None
         reply.result = result if whole and state == "done" else None
     return reply
-
-
-def _check_policy(policy: str) -> None:
-    kind, _, name = policy.partition(":")
-    if policy in ("uniform", "logging", "agent") or (kind == "arm" and name):
-        return
-    if kind == "version" and name.isascii() and name.isdigit() and 0 < len(name) < 19:
-        return
-    raise InputError(f"the policy {policy[:60]!r}; give uniform, logging, agent, arm:NAME or version:N")
 
 
 def evaluated(store: Store, row: BanditRow, asked: EvaluationRequest, folder: Path) -> dict[str, Any]:

@@ -241,10 +241,11 @@ def decided_between(store: Store, row: BanditRow, seen: Window, *, after: int = 
 
 
 def awaiting(store: Store, row: BanditRow, seen: Window) -> int:
-    """Decisions whose wait is not over."""
+    """Decisions whose wait is not over, erased ones left out."""
     found = store.rows(
-        "SELECT count(*) FROM entries WHERE bandit = ? AND due > ? AND kind IN ('decision', 'activation') "
-        "AND time >= ?",
+        f"""SELECT count(*) FROM entries d WHERE bandit = ? AND due > ? AND kind IN ('decision', 'activation')
+            AND time >= ? AND (arm IS NOT NULL OR EXISTS (
+                SELECT 1 FROM entries x WHERE {_OF_DECISION} AND {_KIND} = 'decision' AND x.arm IS NOT NULL))""",
         (row.id, row.closed_until, seen.since),
     )
     return int(found[0][0])

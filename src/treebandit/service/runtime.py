@@ -46,7 +46,7 @@ class Limits:
 
     body, bulk: bytes of one request, of one with many. candidates, slots: in a decision. features: of one row, after
     nested ones are taken apart. text: characters of a feature, or of its name. rate: requests per second and key, None
-    without a limit. seconds: for one request. concurrency: requests at the same time.
+    without a limit. seconds: for one request. concurrency: requests at the same time. evaluations: that run or wait.
     """
 
     body: int = 1 << 20
@@ -59,6 +59,7 @@ class Limits:
     rate: float | None = None
     seconds: float = 10.0
     concurrency: int = 2000
+    evaluations: int = 20
 
 
 class Runtime:
@@ -80,7 +81,7 @@ class Runtime:
         #: Also where there was never a key: others than this machine can reach the service.
         self.keys_required = keys_required
         self.rates = Rates()
-        self.jobs = Jobs(store)
+        self.jobs = Jobs(store, self.limits.evaluations)
         self.random = np.random.default_rng()
         self.writer = LogWriter(store, observe=self.metrics.committed)
         #: Requests that are not answered yet.
