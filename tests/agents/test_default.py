@@ -398,19 +398,19 @@ def wide_rows(n, seed):
 
 
 def test_the_kernel_helps_where_all_columns_matter(tmp_path):
-    contexts, best = wide_rows(400, 0)
+    contexts, best = wide_rows(450, 0)
     wrong = {}
     for kernel in (True, False):
         agent = Bandit(seed=0, kernel=kernel)
         arms = np.arange(300) % 3
         agent.learn(contexts[:300], (arms == best[:300]).astype(float), arms=arms)
-        for row, right in zip(contexts[300:350], best[300:350], strict=True):
+        for row, right in zip(contexts[300:400], best[300:400], strict=True):
             arm = agent.choose(row, arms=[0, 1, 2])
             agent.learn(row[None], [float(arm[0] == right)], arms=arm)
         mean = [
-            agent.estimate(np.repeat(row[None], 3, axis=0), arms=[0, 1, 2]).mean for row in contexts[350:]
+            agent.estimate(np.repeat(row[None], 3, axis=0), arms=[0, 1, 2]).mean for row in contexts[400:]
         ]
-        wrong[kernel] = np.mean(np.argmax(mean, axis=1) != best[350:])
+        wrong[kernel] = np.mean(np.argmax(mean, axis=1) != best[400:])
         assert (agent.model.kernel_weight > 0.3) == kernel
         explanation = agent.explain(contexts[0], arms=[0, 1, 2])
         estimate = agent.estimate(np.repeat(contexts[:1], 3, axis=0), arms=[0, 1, 2])
