@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treebandit.errors import ArmsError, SavedFileError, ShapeError
-from treebandit.features.arm_index import ArmIndex, ArmLabels
+from treebandit.features.arm_index import ArmIndex, ArmLabels, others
 
 
 class Colour(enum.StrEnum):
@@ -101,3 +101,11 @@ def test_rows_of_arms_in_order_of_registration(batches, asked):
     assert len(index) == 1 + len(seen)
     found = ArmIndex(index.labels).find(np.array(asked, np.intp))
     assert found.tolist() == [1 + seen.index(arm) if arm in seen else 0 for arm in asked]
+
+
+def test_others_are_the_arms_that_are_not_known():
+    known = frozenset([3, -7])
+    assert others(known, np.array([3, -7, 3])) is None
+    assert others(known, np.empty(0, np.intp)) is None
+    np.testing.assert_array_equal(others(known, np.array([3, 4, -7, 0])), [False, True, False, True])
+    np.testing.assert_array_equal(others(frozenset(), np.array([5])), [True])

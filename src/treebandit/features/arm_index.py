@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treebandit.core import Indices
 from treebandit.errors import ArmsError, SavedFileError, ShapeError
@@ -178,3 +179,9 @@ class ArmIndex:
         order = np.argsort(self.labels, kind="stable")
         self._sorted = self.labels[order]
         self._rows = order + 1
+
+
+def others(known: frozenset[int], arms: Indices) -> NDArray[np.bool_] | None:
+    """Which of (n,) arms are none of those known; None where there are none. Of few labels, faster than by arrays."""
+    labels = arms.tolist()
+    return None if known.issuperset(labels) else np.array([arm not in known for arm in labels], np.bool_)

@@ -153,9 +153,11 @@ class Blend(TreeModel):
         """
         return encoder.came_later(rows.arms) if self._weighted else None
 
-    def _weights(self, later: NDArray[np.bool_] | None) -> tuple[float | Floats, float | Floats]:
+    def _weights(
+        self, encoder: LinearEncoder, later: NDArray[np.bool_] | None
+    ) -> tuple[float | Floats, float | Floats]:
         """w and v; (n,) of each where rows are of such arms."""
-        w, v = self.linear_weight, self.kernel_weight
+        w, v = self.linear_weight, self.kernel_weight if encoder.kernel is not None else 0.0
         return (w, v) if later is None else (np.where(later, 1.0, w), np.where(later, 0.0, v))
 
     def _snapshot(self, step: str, snapshot: dict[str, Floats]) -> tuple[Floats, Floats, Floats]:
@@ -235,7 +237,7 @@ class Blend(TreeModel):
         """Mean of forest and linear model by their weights plus the arm's effect, and the variance that follows."""
         leaves, encoder, features, scores, leverage, counts = self._look_up(rows)
         sums, later = leaves.leaf_sums(features), self._later(encoder, rows)
-        trees, (w, v) = leaves.calibrated(sums), self._weights(later)
+        trees, (w, v) = leaves.calibrated(sums), self._weights(encoder, later)
         mean, variance = trees.mean, trees.variance
         if encoder.ridge is not None:
             variance = (1.0 - w) ** 2 * variance + (w * encoder.ridge.reward_sd) ** 2 * leverage
@@ -256,7 +258,7 @@ class Blend(TreeModel):
         trees = super().attribution(rows)
         leaves, encoder, features, scores, *_ = self._look_up(rows)
         scale, found = self.scale, trees
-        w, v = self._weights(self._later(encoder, rows))
+        w, v = self._weights(encoder, self._later(encoder, rows))
         if encoder.ridge is not None:
             linear = encoder.attribution(rows.contexts, rows.arms)
             linear = linear._replace(linear_model=scores - linear.mean)
@@ -304,7 +306,7 @@ class Blend(TreeModel):
         leaves, encoder, features, scores, leverage, counts = self._look_up(rows)
         samples, units = _drawn(leaves, features, draws, random, scale=scale, paths=encoder.paths)
         effects, later = encoder.effects, self._later(encoder, rows)
-        w, v = self._weights(later)
+        w, v = self._weights(encoder, later)
         if later is not None and encoder.ridge is not None:
             scores = np.maximum(scores, self.scale.least)
             samples += w * (scores - samples)

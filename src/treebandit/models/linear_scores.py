@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from treebandit import schema
 from treebandit.core import Candidates, Columns, Features, Floats, Indices
 from treebandit.errors import SavedFileError
-from treebandit.features.arm_index import ArmIndex
+from treebandit.features.arm_index import others
 from treebandit.features.encoding import ArmEncoding, Encoder, OneHot, saved_arms
 from treebandit.models.arm_effects import ArmEffects
 from treebandit.models.attribution import ARM, LINEAR_MODEL, Attribution
@@ -84,7 +84,9 @@ class LinearEncoder(Encoder):
         #: Whether there are so many, and choices are paths among them (`models/blend.py`).
         self.paths = False
         self.ridge: Ridge | None = None
-        self._prior_arms = ArmIndex()  # that a learned prior tells of; later ones may be unlike these
+        #: Arms that the trees know, once asked for; arms that a learned prior tells of: others may be unlike these.
+        self._first_arms: frozenset[int] = frozenset()
+        self._prior_arms: frozenset[int] = frozenset()
         self.segments: Segments | None = None
         self.outliers: Outliers | None = None
         self.effects: ArmEffects | None = None
@@ -135,15 +137,14 @@ class LinearEncoder(Encoder):
             encoder.ridge.learn(shown, rewards)
         if encoder.ridge.ridge > 1.0:
             labels, first = np.unique(rows.arms, return_index=True)
-            encoder._prior_arms = ArmIndex(labels[2 * first < len(rows)])
+            encoder._prior_arms = frozenset(labels[2 * first < len(rows)].tolist())
         if learned.noisy:
             seen = Candidates(visible[:, : encoder._seen], rows.arms, encoder._linear_columns)
             encoder.segments = Segments.fit(seen, rewards, learned.evidence)
-        scores = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
         visible, codes = plain_arrays(visible, rows.arms)
-        features = encoder._for_scores(len(visible), codes)
+        features = encoder._only_arms(len(visible), encoder.width + 1, codes)
         encoder.ridge.look_up(visible, codes[:0], encoder._layout, features)
-        features[:, -1] = scores
+        features[:, -1] = encoder.ridge.cross_fitted(shown, rewards, folds(shown.arms, len(shown), random))
         return encoder, features
 
     def _fitted_statistics(self, rows: Candidates, rewards: Floats, random: np.random.Generator) -> Features:
@@ -194,13 +195,14 @@ class LinearEncoder(Encoder):
         """Whether trees that see the arm were fitted without rows of (n,) arms; None where all had some."""
         if arms is None or self.ridge is None or not (self.scored and self._front):
             return None
-        later = [not 0 < place <= self._arms for place in self.ridge.places_of(arms).tolist()]
-        return np.array(later, np.bool_) if any(later) else None
+        if not self._first_arms:
+            self._first_arms = frozenset(self.ridge.arms[: self._arms].tolist())
+        return others(self._first_arms, arms)
 
     def rows_known(self, arms: Indices, counts: Floats) -> Floats:
         """How many rows (n,) arms have, less those that a prior counts as where it was not learned from the arm."""
-        known = self._prior_arms
-        return counts - self.few_rows[-1] * (known.find(arms) == 0) if len(known.labels) else counts
+        later = others(self._prior_arms, arms) if self._prior_arms else None
+        return counts if later is None else counts - self.few_rows[-1] * later
 
     @property
     def sources(self) -> Indices:
@@ -239,7 +241,7 @@ class LinearEncoder(Encoder):
         if not self.scored:
             return self._features(visible, arms), *self.ridge.predict(self._shown(visible, arms))
         visible, codes = plain_arrays(visible, arms)
-        features = self._for_scores(len(visible), codes)
+        features = self._only_arms(len(visible), self.width + 1, codes)
         return features, *self._predicted(visible, codes, features)
 
     def _predicted(self, visible: Features, arms: Indices, features: Features) -> Floats:
@@ -298,7 +300,7 @@ class LinearEncoder(Encoder):
             return features, scores, None if self.ridge is None else self.ridge.prepared(shown, rewards)
         # What both need is found once, since most updates are of one row.
         visible, codes = plain_arrays(self._visible(rows.contexts, rows.arms), rows.arms)
-        features = self._for_scores(len(visible), codes)
+        features = self._only_arms(len(visible), self.width + 1, codes)
         scores = self._predicted(visible, codes, features)[0]
         if self.outliers is not None:
             rewards = self.outliers.bounded(rewards, scores, codes)
@@ -322,7 +324,7 @@ class LinearEncoder(Encoder):
                 "ridge": self.ridge.state(),
                 "outliers": None if self.outliers is None else self.outliers.state(),
                 "segments": None if self.segments is None else self.segments.state(),
-                "prior_arms": self._prior_arms.labels,
+                "prior_arms": np.array(sorted(self._prior_arms), np.intp),
             }
         return {
             **super().state(),
@@ -350,7 +352,7 @@ class LinearEncoder(Encoder):
             encoder.ridge.restore(saved)
             if encoder.ridge.categories != encoder._linear_columns.categories:
                 raise SavedFileError("the saved regressions do not have the columns of the encoder")
-            encoder._prior_arms = ArmIndex(schema.labels(linear, "prior_arms"))
+            encoder._prior_arms = frozenset(schema.labels(linear, "prior_arms").tolist())
             if (outliers := schema.optional(linear, "outliers")) is not None:
                 encoder.outliers = Outliers.restored(outliers)
             if (segments := schema.optional(linear, "segments")) is not None:
@@ -376,25 +378,22 @@ class LinearEncoder(Encoder):
             seen = contexts.take(self._kept, axis=1)
         elif contexts.shape[1] > len(self.columns.categories):  # some were added since
             seen = contexts[:, : len(self.columns)]
-        if self._statistics is None:
-            return seen
-        if own is None:
+        if own is None and self._statistics is not None:
             own = self._statistics(contexts, None if self.many_arms else arms)
-        return np.hstack([seen, own])
+        return seen if own is None else np.hstack([seen, own])
 
     def _features(self, contexts: Features, arms: Indices | None) -> Features:
         """What trees see that do without the score."""
         shown = contexts if self._one_hot is None else self._one_hot(contexts)
         if not self._front:
             return np.ascontiguousarray(shown)
-        features = np.empty((len(contexts), self.width), np.float32)
-        self._fill_arms(features, arms)
+        features = self._only_arms(len(contexts), self.width, arms)
         features[:, self._front :] = shown
         return features
 
-    def _for_scores(self, n: int, arms: Indices) -> Features:
-        """(n, width + 1) features of which only the arms are filled in."""
-        features = np.empty((n, self.width + 1), np.float32)
+    def _only_arms(self, n: int, width: int, arms: Indices | None) -> Features:
+        """(n, width) features of which only the arms are filled in."""
+        features = np.empty((n, width), np.float32)
         if self._front:
             self._fill_arms(features, arms)
         return features

@@ -117,9 +117,10 @@ class Ridge:
             self._scratch = scratch(parts)
         return self._scratch
 
-    def places_of(self, arms: Indices) -> Indices:
-        """Which of the arms learned, in the order in which they came, (n,) arms are, from 1; 0 for none."""
-        return self._arms.find(arms)
+    @property
+    def arms(self) -> Indices:
+        """The arms learned, in the order in which they came."""
+        return self._arms.labels
 
     def look_up(self, contexts: Features, arms: Indices, layout: OneHotLayout, features: Features) -> Floats:
         """z·θ, leverage and rows of the arm, (3, n); fills in the features of trees, see the kernel."""
