@@ -248,7 +248,7 @@ class LinearEncoder(Encoder):
         """Score, leverage and rows of the arm, (3, n); fills in the features, with the regressions' score alone."""
         assert self.ridge is not None
         found = self.ridge.look_up(visible, arms, self._layout, features)
-        if (later := self.came_later(arms)) is not None:
+        if self.ridge.ridge > 1.0 and (later := self.came_later(arms)) is not None:
             found[0, later] += lost_levels(self.ridge, arms[later])
         if self.segments is not None:
             self.segments.average(visible[:, : self._seen], arms, *found[:2])
