@@ -1,6 +1,9 @@
 """Declared columns, and columns that come while an agent learns: the same promises for every agent."""
 
+from collections import deque
 from dataclasses import replace
+from decimal import Decimal
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -246,6 +249,25 @@ def test_arguments_are_plain_values_and_are_checked(tmp_path):
         EpsilonGreedy(LinUCB(columns=declared))
     with pytest.raises(treebandit.errors.DescriptionError, match="columns is 3"):
         registry.build({"class": "LinUCB", "columns": 3})
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        (range(3), [0, 1, 2]),
+        (deque(["x", "y"]), ["x", "y"]),
+        ((Decimal("1"), Decimal("2.5")), [1, 2.5]),
+        (list(np.arange(2)), [0, 1]),
+    ],
+)
+def test_an_agent_whose_categories_were_declared_by_any_sequence_can_be_saved(tmp_path, kind, plain):
+    declared = MappingProxyType({"a": kind, "b": "number"})
+    agent = LinUCB(seed=0, columns=declared)
+    agent.learn({"a": plain[1], "b": 3}, 1.0, arms="x")
+    agent.save(tmp_path / "agent")
+    again = treebandit.load(tmp_path / "agent")
+    assert agent.columns == again.columns == {"a": plain, "b": "number"}
+    assert repr(again) == repr(agent)
 
 
 def test_a_file_whose_columns_are_not_those_declared_is_refused():

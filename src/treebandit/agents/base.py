@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self, TypeVar, cast
@@ -26,6 +25,7 @@ from treebandit.errors import (
     ParameterError,
     SavedFileError,
 )
+from treebandit.features.columns import plain_declaration
 from treebandit.features.inputs import Inputs
 from treebandit.oracles import best_arm
 from treebandit.parameters import check_fields, check_flag, check_seed
@@ -70,7 +70,7 @@ class BaseAgent(Locked):
         self._decided = False
         #: Whether it was loaded from a file without history, and so refuses to learn.
         self.decide_only = False
-        self.columns = deepcopy(self.columns)  # their owner may change them
+        self.columns = plain_declaration(self.columns)  # their owner may change them
         self._inputs = Inputs(self.columns, new_columns=self.new_columns)
         self._random = np.random.default_rng(self.seed)
         self._lock = threading.RLock()

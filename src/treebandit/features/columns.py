@@ -77,6 +77,16 @@ def declared(columns: Any) -> tuple[Column, ...]:
     return tuple(_declared(name, kind) for name, kind in columns.items())
 
 
+def plain_declaration(columns: Any) -> dict[str, Any] | None:
+    """What an agent's argument `columns` declares, in strings and lists of plain values: a copy that can be saved."""
+    if not declared(columns):
+        return None
+    return {
+        name: kind if isinstance(kind, str) else [plain_value(category) for category in kind]
+        for name, kind in columns.items()
+    }
+
+
 def _declared(name: Any, kind: Any) -> Column:
     if not isinstance(name, str):
         raise ParameterError(f"columns names a column {shown(name)}; name columns with strings")
