@@ -12,7 +12,7 @@ from rebuilt import DUE, TREES, rows_in, until
 from taught import ARMS, X, Y
 
 import treebandit
-from treebandit import Bandit, HistogramForest
+from treebandit import Bandit, EpsilonGreedy, HistogramForest
 from treebandit.errors import ParameterError, TreebanditError
 
 
@@ -72,6 +72,23 @@ def test_a_decision_takes_over_what_a_thread_has_finished(held):
     agent.choose(X[0], arms=[0, 1, 2])
     assert agent.model.rebuild is None
     assert agent.model.leaves is job.fit.leaves
+
+
+@pytest.mark.parametrize("make", [Bandit, lambda: EpsilonGreedy(Bandit(background=True))])
+def test_to_wait_is_a_call_like_others_which_comes_after_a_decision_under_way(make):
+    agent, alive = make(), []
+    waiting = threading.Thread(target=agent.wait)
+
+    def oracle(scores):
+        waiting.start()
+        waiting.join(0.2)
+        alive.append(waiting.is_alive())
+        return treebandit.best_arm(scores)
+
+    agent.choose([1.0], arms=[0, 1], oracle=oracle)
+    waiting.join(60)
+    assert alive == [True]
+    assert not waiting.is_alive()
 
 
 @pytest.mark.parametrize("by", ["learn", "wait"])

@@ -69,12 +69,16 @@ class ModelAgent(BaseAgent):
 
         timeout: seconds to wait for a thread; returns False where it still works then.
         """
-        self._refuse_nested("wait")
+        return self._waited(timeout, self)
+
+    def _waited(self, timeout: float | None, owner: BaseAgent) -> bool:
+        """`wait`, between two calls of the agent that others call: this one, or the one that it is part of."""
+        owner._refuse_nested("wait")
         model = self.model
         if not isinstance(model, TreeModel):
             return True
-        with self._lock:
-            self._finish()
+        with owner._lock:
+            owner._finish()
             job = model.rebuild
             if job is None:
                 return True
@@ -85,8 +89,8 @@ class ModelAgent(BaseAgent):
             job.start(model)
         if not job.join(timeout):
             return False
-        with self._lock:
-            self._finish()
+        with owner._lock:
+            owner._finish()
             model.drop_failed()
         return True
 

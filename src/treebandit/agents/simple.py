@@ -98,8 +98,7 @@ class EpsilonGreedy(BaseAgent):
 
     def wait(self, timeout: float | None = None) -> bool:
         """End the rebuild of the other agent that is under way, if any; False where it still works after a timeout."""
-        self._refuse_nested("wait")
-        return self._base.wait(timeout) if isinstance(self._base, ModelAgent) else True
+        return self._base._waited(timeout, self) if isinstance(self._base, ModelAgent) else True
 
     def _finish(self) -> None:
         super()._finish()
