@@ -59,7 +59,7 @@ def test_estimates_come_back_in_the_unit_of_the_rewards(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("small", [1e-12, 1e-300])
+@pytest.mark.parametrize("small", [1e-12, 1e-300, 5e-324])
 def test_a_reward_beyond_32_bits_in_the_units_of_before_is_learned_and_saved(name, small, tmp_path):
     agent = EVERY[name]()
     for row in range(40):

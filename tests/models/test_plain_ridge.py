@@ -82,6 +82,21 @@ def test_a_saved_state_goes_on_and_a_damaged_one_is_refused():
             PlainRidge().restore(damaged)
 
 
+@pytest.mark.parametrize("size", [1e7, 1e8, 1e9, 1e12])
+def test_large_columns_that_are_equal_are_learned_and_saved(size):
+    random = np.random.default_rng(4)
+    x = np.abs(random.normal(size=(200, 1))) * size
+    rows = Candidates(np.hstack([x, x]).astype(np.float32), np.zeros(200, np.intp), Columns.numeric(2))
+    model, again = PlainRidge(), PlainRidge()
+    for row in range(200):
+        learn(model, rows[[row]], x[row] / size)
+    again.restore(model.state())
+    for each in (model, again):
+        found = each.estimate(rows)
+        np.testing.assert_allclose(found.mean, x[:, 0] / size, atol=1e-3)
+        np.testing.assert_allclose(found.variance, x[:, 0] ** 2 / (x**2).sum(), rtol=1e-3)
+
+
 def test_too_many_columns_are_refused():
     wide = Candidates(np.zeros((1, 20_000), np.float32), np.zeros(1, np.intp), Columns.numeric(20_000))
     with pytest.raises(InputError, match="fewer columns"):

@@ -14,6 +14,8 @@ from treebandit.errors import SavedFileError
 
 #: Standardised rewards are 32-bit numbers to some tree libraries.
 LARGEST = float(np.finfo(np.float32).max)
+#: Numbers below have fewer digits the smaller they are, and a share of them may be 0.
+_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,9 @@ class RewardScale:
         centred = rewards - mean
         largest = float(np.abs(centred).max())
         if not largest > 0.0:
-            return cls(mean, abs(mean) or 1.0, varies=False, least=0.0, greatest=0.0)
-        deviation = largest * math.sqrt(float(np.square(centred / largest).mean()))
+            size = max(abs(mean), _SMALLEST) if mean else 1.0
+            return cls(mean, size, varies=False, least=0.0, greatest=0.0)
+        deviation = max(largest * math.sqrt(float(np.square(centred / largest).mean())), _SMALLEST)
         least, greatest = float(centred.min()) / deviation, float(centred.max()) / deviation
         return cls(mean, deviation, least=least, greatest=greatest)
 
@@ -86,7 +89,7 @@ class RewardScale:
         values = dict(zip(names, schema.items({"scale": state}, "scale", most=5), strict=True))
         scale = cls(
             schema.number(values, "mean"),
-            schema.number(values, "deviation", least=np.finfo(np.float64).tiny),
+            schema.number(values, "deviation", least=_SMALLEST),
             schema.flag(values, "varies"),
             schema.number(values, "least", most=0.0),
             schema.number(values, "greatest", least=0.0),

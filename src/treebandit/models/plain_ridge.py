@@ -15,21 +15,30 @@ from treebandit.models.model import CopiedModel, arms_of
 
 #: Regressions that would take more bytes than this are refused.
 _MOST_BYTES = 1 << 32
+#: Rounding may make an eigenvalue of sums of rows negative, up to this share of the greatest.
+_ROUNDING = 1e-12
 
 
 class _Arm(NamedTuple):
-    """How many rows an arm has, A, Σ xr and A⁻¹."""
+    """How many rows an arm has, A, Σ xr, and R with RR' = A⁻¹."""
 
     rows: float
     gram: Floats
     moment: Floats
-    inverse: Floats
+    root: Floats
 
 
 @lru_cache(maxsize=8)
 def _prior(ridge: float, width: int) -> _Arm:
     """An arm without rows."""
-    return _Arm(0.0, ridge * np.eye(width), np.zeros(width), np.eye(width) / ridge)
+    return _Arm(0.0, ridge * np.eye(width), np.zeros(width), np.eye(width) / ridge**0.5)
+
+
+def _root(gram: Floats, ridge: float) -> Floats:
+    """R with RR' = A⁻¹. No eigenvalue of A counts as less than λ, which rounding may take out of large sums."""
+    values, vectors = np.linalg.eigh(gram)
+    root: Floats = vectors / np.sqrt(np.maximum(values, ridge))
+    return root
 
 
 class PlainRidge(CopiedModel):
@@ -68,18 +77,18 @@ class PlainRidge(CopiedModel):
         for label in new:
             own, arm = x[labels == label], self._arms.get(label) or _prior(self.ridge, width)
             gram, moment = arm.gram + own.T @ own, arm.moment + own.T @ rewards[labels == label]
-            self._arms[label] = _Arm(arm.rows + len(own), gram, moment, np.linalg.inv(gram))
+            self._arms[label] = _Arm(arm.rows + len(own), gram, moment, _root(gram, self.ridge))
 
     def estimate(self, rows: Candidates) -> Estimate:
         """x·θ, leverage x'A⁻¹x (rewards are taken to have noise of variance 1), and the rows of the arm."""
         x = plain_rows(rows.contexts, unit=self.unit)
         prior = _prior(self.ridge, x.shape[1])
-        counts, _, moment, inverse = zip(
+        counts, _, moment, root = zip(
             *(self._arms.get(label, prior) for label in arms_of(rows).tolist()), strict=True
         )
-        image = np.einsum("nij,nj->ni", np.array(inverse), x)
-        mean, leverage = np.einsum("ni,ni->n", image, np.array(moment)), np.einsum("ni,ni->n", image, x)
-        return Estimate(mean, np.maximum(leverage, 0.0), np.array(counts))
+        # Products with R apart keep what A⁻¹ loses where its largest and least eigenvalues are far from each other.
+        image, weight = (np.einsum("nij,ni->nj", np.array(root), each) for each in (x, np.array(moment)))
+        return Estimate((image * weight).sum(1), (image**2).sum(1), np.array(counts))
 
     def sample(self, rows: Candidates, draws: int, random: Random, *, scale: float = 1.0) -> Floats:
         """Expected rewards of the rows, (draws, n), under draws of each arm's coefficients from N(θ, scale² A⁻¹)."""
@@ -89,9 +98,8 @@ class PlainRidge(CopiedModel):
         labels, counts = np.unique(arms, return_counts=True)
         for label in labels[counts > 1].tolist():
             group = arms == label
-            values, vectors = np.linalg.eigh(self._arms.get(label, prior).inverse)
-            root = vectors * np.sqrt(np.maximum(values, 0.0))
-            noise[:, group] = random.standard_normal((draws, len(values))) @ root.T @ x[group].T
+            image = x[group] @ self._arms.get(label, prior).root
+            noise[:, group] = random.standard_normal((draws, image.shape[1])) @ image.T
         return estimate.mean + scale * noise
 
     def state(self, *, history: bool = True) -> dict[str, Any]:
@@ -113,9 +121,10 @@ class PlainRidge(CopiedModel):
             raise SavedFileError(
                 "the saved sums of a ridge regression are not symmetric; save the agent again"
             )
-        if width and np.linalg.eigvalsh(gram).min() < 0.0:
+        values = np.linalg.eigvalsh(gram) if width else np.zeros((1, 1))
+        if (values[:, 0] < -_ROUNDING * values[:, -1]).any():
             raise SavedFileError(
                 "the saved sums of a ridge regression are not those of rows; save the agent again"
             )
-        parts = zip(counts.tolist(), gram, moment, np.linalg.inv(gram), strict=True)
+        parts = zip(counts.tolist(), gram, moment, [_root(each, self.ridge) for each in gram], strict=True)
         self._arms = dict(zip(labels.tolist(), map(_Arm._make, list(parts)[1:]), strict=True))
