@@ -149,7 +149,7 @@ def test_shortest_path_refuses_bad_graphs():
         ShortestPath("a", "b", "a", "z")
 
 
-@pytest.mark.parametrize("nodes", [3, None, 1.5, {"a": 1}, b"ab", np.array([["a", "b"]]), object()])
+@pytest.mark.parametrize("nodes", [3, None, 1.5, {"a": 1}, {"a"}, b"ab", np.array([["a", "b"]]), object()])
 def test_nodes_that_are_no_list_are_refused(nodes):
     with pytest.raises(ParameterError, match="starts is .*; give a list with one node per candidate"):
         ShortestPath(nodes, nodes, "a", "b")

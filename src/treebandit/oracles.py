@@ -304,7 +304,7 @@ def _without_infinity(values: Floats, picks: int) -> Floats:
 
 def _as_list(name: str, nodes: Iterable[Hashable]) -> list[Any]:
     """The nodes as a list; arrays give plain Python values."""
-    listed = isinstance(nodes, Iterable) and not isinstance(nodes, bytes | Mapping)
+    listed = isinstance(nodes, Iterable) and not isinstance(nodes, bytes | Mapping | set | frozenset)
     if not listed or getattr(nodes, "ndim", 1) != 1:
         raise ParameterError(f"{name} is {reprlib.repr(nodes)}; give a list with one node per candidate")
     try:

@@ -228,7 +228,7 @@ def test_scores_of_a_subclass_count_more_than_draws_of_its_parent():
 def test_many_decisions_are_those_one_after_the_other(name):
     agent = taught(name)
     twin = deepcopy(agent)
-    many = agent.decide_many(X[:4], arms=[0, 1, 2], draws=10, ids=list("abcd"))
+    many = agent.decide_many(X[:4], arms=[0, 1, 2], draws=10, ids=dict.fromkeys("abcd").keys())
     apart = [twin.decide(row, arms=[0, 1, 2], draws=10) for row in X[:4]]
     assert [each.probabilities.tolist() for each in many] == [each.probabilities.tolist() for each in apart]
     assert [each.row for each in many] == [each.row for each in apart]
@@ -277,6 +277,7 @@ def test_a_pickled_decision_of_many_holds_its_own_row_only(form):
         ({"ids": ["a", None]}, ParameterError, "ids hold None"),
         ({"ids": "ab"}, ParameterError, "give a list of texts"),
         ({"ids": 7}, ParameterError, "give a list of texts"),
+        ({"ids": {"a", "b"}}, ParameterError, "give a list of texts"),
         ({"ids": ["a", 7]}, ParameterError, "id is 7"),
         ({"contexts": Candidates(X[:2], None, Columns.numeric(4))}, InputError, "use decide"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from treebandit.core import Candidates, Columns, Decision, Floats, Oracle, Random
 from treebandit.errors import ArmsError, DecideOnlyError, InputError, ParameterError, ShapeError
 from treebandit.features.arm_index import plain_labels
+from treebandit.features.frames import is_frame
 from treebandit.features.given import Given, joined
 from treebandit.features.values import shown
 from treebandit.parameters import check_number, is_ours
@@ -20,6 +21,8 @@ from treebandit.policies.floor import Choices, ScoreDraws, choices
 
 #: Draws of so many scores in all would take more than 8 GB.
 _MOST_SCORES = 1 << 30
+#: As a list they would be in no order, or keys or bytes in place of values.
+_UNORDERED = (set, frozenset, Mapping, bytes, bytearray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def checked_ids(ids: Any, decisions: int) -> list[str | None]:
     """One id per decision, none twice."""
     if ids is None:
         return [None] * decisions
-    if isinstance(ids, str) or not hasattr(ids, "__iter__"):
+    if isinstance(ids, (str, *_UNORDERED)) or not hasattr(ids, "__iter__"):
         raise ParameterError(f"ids is {shown(ids)}; give a list of texts, one per decision")
     found = [str(each) if isinstance(each, np.str_) else each for each in ids]
     if len(found) != decisions:
@@ -196,11 +199,13 @@ def log_to_learn(contexts: Any, arms: Any) -> Any:
 def _flattened(rewards: Any, sizes: list[int]) -> Any:
     """One reward per chosen row, from one per decision: a number, or a list for a decision of several rows."""
     try:
-        each = list(rewards)
+        each = None if isinstance(rewards, _UNORDERED) or is_frame(rewards) else list(rewards)
     except TypeError:
+        each = None
+    if each is None:
         raise ShapeError(
-            f"rewards are {shown(rewards)}; give one per decision, {len(sizes)} in all"
-        ) from None
+            f"rewards are {shown(rewards)}; give one per decision, {len(sizes)} in all, in a list"
+        )
     if len(each) != len(sizes):
         raise ShapeError(f"{len(each)} rewards for {len(sizes)} decisions; send one per decision")
     found: list[Any] = []
