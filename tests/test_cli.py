@@ -202,13 +202,14 @@ def test_unusable_values_are_one_sentence(done, arguments, message):
     assert not (done / "new").exists()
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_output_that_is_not_utf_8(study, tmp_path, encoding):
+@pytest.mark.parametrize("output", ["cp1252", "ascii", "ascii:surrogateescape"])
+def test_output_that_is_not_utf_8(study, tmp_path, output):
+    encoding = output.partition(":")[0]
     named = study.read_text().replace('"Means"', '"Mitte ≈ ü"').replace("toys:Broken", "toys:Means")
     study.write_text(named.replace("cure =", "#"), encoding="utf-8")
     into, given = (
         tmp_path / "into",
-        {"env": os.environ | {"PYTHONIOENCODING": encoding}, "encoding": encoding, "errors": "replace"},
+        {"env": os.environ | {"PYTHONIOENCODING": output}, "encoding": encoding, "errors": "replace"},
     )
     for command in (
         ["run", study, "--into", into],

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from treebandit.errors import ArmsError, ChoiceError, ParameterError
+from treebandit.errors import ArmsError, ChoiceError, ParameterError, ShapeError
 
 Features = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -322,7 +322,10 @@ def play_round(
     random: breaks ties where the round's oracle has no generator of its own.
     """
     this_round = environment.observe()
-    choice = choose_with(this_round.oracle, agent.score(this_round.candidates), random)
+    scores, size = agent.score(this_round.candidates), len(this_round.candidates)
+    if len(scores) != size:
+        raise ShapeError(f"the agent gave {len(scores)} scores for {size} candidates; give one per candidate")
+    choice = choose_with(this_round.oracle, scores, random)
     outcome = environment.pull(choice)
     feedback = outcome.feedback or Feedback(this_round.candidates[choice], outcome.rewards)
     if len(feedback.rewards):

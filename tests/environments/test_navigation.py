@@ -10,7 +10,7 @@ from treebandit.core import Environment, play_round
 from treebandit.datasets.roads import random_pairs, read_roads, roads_checksum
 from treebandit.environments import Delayed, Navigation
 from treebandit.environments.navigation import FINAL_TIME, INSTANCES, NAMES
-from treebandit.errors import ChoiceError, NoFeasibleChoiceError, ParameterError, RoadsError, RoundError
+from treebandit.errors import ChoiceError, ParameterError, RoadsError, RoundError
 from treebandit.experiments import load_study
 
 HOURS = [3 * 3600.0, 8 * 3600.0]
@@ -150,11 +150,18 @@ def test_a_closed_road_is_no_candidate(square):
     assert arms == [[0, 1, 2, 3, 4, 5], [0, 1, 3, 4, 5], [0, 1, 3, 4, 5], [0, 1, 2, 3, 4, 5]]
 
 
-def test_a_target_cut_off_names_both_nodes(square):
-    environment = Navigation("a", "d", roads=square, seed=0, closures={"bd2": [1, 1], "cd4": [1, 1]})
-    this = environment.observe()
-    with pytest.raises(NoFeasibleChoiceError, match="'a' to 'd'"):
-        this.oracle(-np.ones(len(this.candidates)))
+@pytest.mark.parametrize(
+    ("closures", "number"), [({"bd2": [1, 1], "cd4": [1, 1]}, 1), ({"bd2": [2, 7], "cd4": [7, 9]}, 7)]
+)
+def test_closures_that_cut_the_target_off_are_refused_before_the_first_round(square, closures, number):
+    with pytest.raises(ParameterError, match=f"closures: in round {number} no path leads from 'a' to 'd'"):
+        Navigation("a", "d", roads=square, closures=closures)
+
+
+def test_closures_of_all_edges_are_refused_before_the_first_round(square):
+    every = dict.fromkeys(square.edge_names, (4, 4))
+    with pytest.raises(ParameterError, match="closures: in round 4 none of the 6 edges is open"):
+        Navigation("a", "d", roads=square, closures=every)
 
 
 def test_negative_and_zero_predictions_still_give_a_path(square):

@@ -224,6 +224,13 @@ def test_intervals_of_every_kind(log, interval):
     assert (found["snips"].as_dict()["low"] is None) == (interval == "time-uniform")
 
 
+def test_a_function_may_change_the_context_that_it_is_given():
+    record = {"arms": ["a", "b"], "chosen": [0], "probability": 0.5, "reward": 1.0, "context": {"hour": 9}}
+    log = DecisionLog.from_records([{**record, "id": str(number)} for number in range(40)])
+    popping = {"popping": lambda context, arms, own: [1, 0] if context.pop("hour") == 9 else [0, 1]}
+    assert evaluate(log, popping, estimators=("snips",), anyway=True)["popping"]["snips"].value == 1.0
+
+
 def test_functions_must_give_probabilities(log):
     for given in ([0.5, 0.5], [0.5, 0.6, 0.2], [np.nan, 0, 1], "text", [-0.5, 1, 0.5]):
         with pytest.raises(InputError, match="give one probability per candidate"):

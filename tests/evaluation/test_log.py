@@ -98,6 +98,23 @@ def test_half_a_line_left_by_a_killed_writer_does_not_swallow_the_next_and_is_to
         DecisionLog.read(file)
 
 
+def test_lines_are_added_to_a_packed_file_whose_last_has_no_end(tmp_path):
+    file = tmp_path / "log.ndjson.gz"
+    file.write_bytes(gzip.compress(as_text([record(0)]).rstrip().encode()))
+    DecisionLog.from_records([record(1)]).append(file)
+    assert [each["id"] for each in DecisionLog.read(file).records()] == ["d0", "d1"]
+
+
+def test_nothing_is_added_to_a_packed_file_that_is_cut_short(tmp_path):
+    """What would stand behind the cut could never be read."""
+    file = tmp_path / "log.ndjson.gz"
+    DecisionLog.from_records(map(record, range(50))).write(file)
+    file.write_bytes(cut := file.read_bytes()[:-20])
+    with pytest.raises(LogError, match="cannot be written: Compressed file ended before"):
+        DecisionLog.from_records([record(99)]).append(file)
+    assert file.read_bytes() == cut
+
+
 def test_late_rewards_are_joined_by_id(tmp_path):
     file = tmp_path / "log.ndjson"
     waiting = [record(number, reward=None, reward_time=None) for number in range(4)]

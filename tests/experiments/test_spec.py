@@ -83,6 +83,9 @@ def test_select():
         whole.select(agents=("C",))
     with pytest.raises(StudyError, match="no environment 'adutl'; did you mean 'adult'. it has adult, magic"):
         whole.select(environments=("adutl",))
+    varied = study(vary={"parameter": "environment.rounds", "values": [3, 5]})
+    with pytest.raises(StudyError, match="--rounds is 7, but s.toml varies environment.rounds; leave"):
+        varied.select(rounds=7)
 
 
 def test_a_varied_parameter_is_set_and_told():

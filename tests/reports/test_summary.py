@@ -92,6 +92,18 @@ def test_runs_of_other_lengths_are_not_mixed(tmp_path):
     assert frame["best"].all()
 
 
+def test_a_run_that_was_played_again_with_rounds_beyond_the_end_counts_once(tmp_path):
+    specs = [spec_of("A", "mushroom", seed, asked) for seed in range(3) for asked in (None, 500)]
+    for spec in specs:
+        write_record(make_record(spec, np.full(20, float(spec["seed"]))), tmp_path)
+    merge_plan(tmp_path, map(plan_row, specs))
+    results = read_results(tmp_path)
+    assert summarise(results).select("seeds", "rounds", "regret_mean", "regret_sd").rows() == [
+        (3, 20, 20.0, 20.0)
+    ]
+    assert results.progress() == "3 of 3 runs are finished."
+
+
 def test_agents_of_one_name_and_other_settings_are_kept_apart(tmp_path):
     write_finals(tmp_path, {"A": [10.0, 11.0], "B": [5.0, 6.0]}, study="first", depth=3)
     write_finals(tmp_path, {"A": [30.0, 31.0]}, study="second", depth=9)

@@ -44,8 +44,11 @@ def writable_file(path: str, option: str) -> Path:
 
 
 def replace_unwritable() -> None:
-    """Print a question mark for what the output's encoding does not have; the standard error escapes it anyway."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    """Print a question mark for what the output's encoding does not have; the standard error escapes it anyway.
+
+    In the C locale without UTF-8 mode Python sets `surrogateescape`, which raises for them as `strict` does.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
         sys.stdout.reconfigure(errors="replace")
 
 

@@ -14,7 +14,7 @@ from treebandit.core import Candidates, Columns, Features, Floats, Indices, Outc
 from treebandit.datasets.roads import RoadNetwork, read_roads, roads_checksum, roads_folder
 from treebandit.environments.rounds import OneRoundAtATime
 from treebandit.environments.travel_times import DAY, TravelTimes, interval_means
-from treebandit.errors import ChoiceError, ParameterError, RoadsError
+from treebandit.errors import ChoiceError, NoFeasibleChoiceError, ParameterError, RoadsError
 from treebandit.oracles import ShortestPath
 from treebandit.parameters import check_choice, check_number, check_seed, check_text
 
@@ -41,7 +41,7 @@ class Navigation(OneRoundAtATime):
     start, end: nodes of the road network.
     roads: a folder or `small-town`; without it the folder that TREEBANDIT_ROADS names; or a network.
     sha256: what the folder's `roads_checksum` must be; studies set it, so that runs on other roads are other runs.
-    closures: for an edge's name the first and the last round, counted from 1, in which it is closed.
+    closures: for an edge's name the first and the last round, counted from 1, in which it is closed; a path must stay.
     noise: how much of a drive's deviation from the expected time is seen: 1, all of it; 0, the expected time itself.
     traversals: "single", travel times follow every recorded traversal; "interval means", the mean of those of an edge
         in each interval of the day.
@@ -90,6 +90,8 @@ class Navigation(OneRoundAtATime):
         self._random = np.random.default_rng(self.seed)
         ties = np.random.default_rng(np.random.SeedSequence(self.seed).spawn(1)[0])
         self._all_open = self._oracle = partial(self._path, random=ties)
+        for number in sorted({first for first, _ in self._closures.values()}):
+            self._check_path(number)
         self._round, self._time = 0, 0.0
 
     @classmethod
@@ -109,10 +111,8 @@ class Navigation(OneRoundAtATime):
         self._time = float(self._random.uniform(0.0, DAY))
         # Drawn for all edges, whichever are driven, so that all agents of one seed have the same times.
         self._which, self._noise = self._random.random((2, len(self.network)))
-        closed = [e for e, (first, last) in self._closures.items() if first <= self._round <= last]
-        self._open, self._oracle = self._arms, self._all_open
-        if closed:
-            self._open = np.delete(self._arms, closed)
+        self._open, self._oracle = self._open_in(self._round), self._all_open
+        if len(self._open) < len(self._arms):
             self._oracle = partial(self._path.among(self._open), **self._all_open.keywords)
         contexts = self._contexts[self._open]
         contexts[:, -1] = self._time
@@ -148,6 +148,19 @@ class Navigation(OneRoundAtATime):
     def path(self, seconds: Floats) -> Indices:
         """Edges of the shortest path with all roads open where the edges take so many seconds, (m,)."""
         return self._path(-np.asarray(seconds, np.float64))
+
+    def _open_in(self, number: int) -> Indices:
+        """The edges that are open in a round."""
+        closed = [e for e, (first, last) in self._closures.items() if first <= number <= last]
+        return np.delete(self._arms, closed) if closed else self._arms
+
+    def _check_path(self, number: int) -> None:
+        """Raise where closures leave no path in a round."""
+        opened = self._open_in(number)
+        try:
+            self._path.among(opened)(np.zeros(len(opened)))
+        except NoFeasibleChoiceError as error:
+            raise ParameterError(f"closures: in round {number} {error}") from error
 
     def _driven(self, rows: Indices) -> Indices:
         """The edges in the chosen rows, which must form a path."""

@@ -134,8 +134,8 @@ class DecisionLog:
     def append(self, path: str | os.PathLike[str]) -> None:
         """Add these decisions, or late rewards, at the end of a log, which is made where there is none.
 
-        A folder gets one more part and NDJSON more lines; a Parquet file is written anew, so prefer a folder for a
-        log that grows. Contexts that cannot be read are refused.
+        A folder gets one more part and NDJSON more lines; a Parquet file is written anew, and one with `.gz` read
+        before, so prefer a folder for a log that grows. Contexts that cannot be read are refused.
         """
         with reading(os.fspath(path), "written"):
             rows = self._all_rows()

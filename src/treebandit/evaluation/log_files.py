@@ -82,15 +82,12 @@ def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
             _write_file(frame, place)
         elif form == "parquet":
             _write_parquet(pl.concat([scan_files(place), frame]), place)
-        elif place.suffix == ".gz":
-            with gzip.open(place, "ab") as packed:
-                _write_lines(frame, packed)
         else:
-            with open(place, "ab") as file:
-                if file.tell() and _last_byte(place) != b"\n":
-                    file.write(
-                        b"\n"
-                    )  # a writer that was cut short left half a line: it must not swallow ours
+            # A writer that was cut short left half a line: it must not swallow ours. What cannot be unpacked to its end
+            # is refused here: nothing behind it would ever be read.
+            whole = place.stat().st_size == 0 or _last_byte(place) == b"\n"
+            with gzip.open(place, "ab") if place.suffix == ".gz" else open(place, "ab") as file:
+                file.write(b"" if whole else b"\n")
                 _write_lines(frame, file)
 
 
@@ -216,9 +213,10 @@ def lines_of(path: Path, wanted: str = _FORMS) -> Iterator[tuple[int, bytes]]:
 
 
 def _last_byte(path: Path) -> bytes:
-    with open(path, "rb") as file:
+    with opened(path) as file:
         file.seek(-1, os.SEEK_END)
-        return file.read(1)
+        last: bytes = file.read(1)
+    return last
 
 
 def _bad_line(source: str) -> str:

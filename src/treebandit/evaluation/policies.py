@@ -239,14 +239,12 @@ def renew_draws(agent: Any) -> None:
 
 def _decisions(batch: Batch) -> Iterator[tuple[Any, Any, Any, int, int]]:
     """Context, arms and arm_contexts of each decision, as plain values; how many were offered, and how many chosen."""
-    last_text, last = None, None
     rows = batch.frame.select("context", "arms", "arm_contexts").iter_rows()
     counts = zip(batch.offered.tolist(), batch.chosen_per_decision.tolist(), strict=True)
     for (text, arms, own), (size, chosen) in zip(rows, counts, strict=True):
-        if text != last_text:
-            last_text, last = text, None if text is None else from_json(text)
+        context = None if text is None else from_json(text)
         contexts = None if own is None else [None if one is None else from_json(one) for one in own]
-        yield last, arms, contexts, size, chosen
+        yield context, arms, contexts, size, chosen
 
 
 def as_policy(given: Any, *, floor: float = 0.01, draws: int = 100) -> tuple[str, TargetPolicy]:

@@ -203,6 +203,10 @@ class Study:
             study = replace(study, seeds=read_seeds(seeds, "--seeds"))
         if rounds is not None:
             read_rounds(rounds, "--rounds")
+            if study.varied == "environment.rounds":
+                raise StudyError(
+                    f"--rounds is {rounds}, but {self.source} varies {study.varied}; leave --rounds out"
+                )
             shorter = tuple({**table, "rounds": rounds} for table in self.environments)
             study = replace(study, rounds=rounds, environments=shorter)
         if agents:

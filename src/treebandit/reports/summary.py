@@ -132,7 +132,13 @@ def read_results(folder: str | Path) -> Results:
             f"no finished run in {folder}{others}; run: treebandit run STUDY --into {folder}, with quick for STUDY "
             "or your own study"
         )
-    return Results(Path(folder), _separated(wanted), _printable(load_plan(folder)), left_out)
+    runs = _separated(wanted)
+    # Asked for with more rounds than its environment has, a run is the same as with fewer. Taken for another seed, it
+    # would make sd and intervals too small.
+    first = pl.col("run_id").sort_by("stale").first().over(*GROUP, "seed")
+    repeated = pl.col("run_id").is_in(runs.filter(pl.col("run_id") != first)["run_id"].implode())
+    plan = _printable(load_plan(folder)).filter(~repeated)
+    return Results(Path(folder), runs.filter(~repeated), plan, left_out)
 
 
 def _printable(frame: pl.DataFrame) -> pl.DataFrame:
