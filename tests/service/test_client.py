@@ -98,8 +98,41 @@ def test_faults_of_the_request_are_told_at_once(served):
         client.bandit = "none"
         with pytest.raises(ServiceError, match=r"there is no bandit"):
             client.decide(None, ["a"])
-    with pytest.raises(InputError, match="timeout"):
-        Client("http://x", "shop", timeout=0)
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_settings_with_which_nothing_is_ever_answered_are_refused(client):
+    for url in (
+        "localhost:8787",
+        "127.0.0.1",
+        "",
+        "ftp://x",
+        "http://",
+        "http://x:99999",
+        "http://[::1",
+        None,
+    ):
+        with pytest.raises(InputError, match=r"url is .*; give that of the service, such as http://"):
+            client(url, "shop")
+    for key in ("", "tb_from-a-file\n", " x", "clé", 5):
+        with pytest.raises(InputError, match=r"the key is empty, .* `treebandit keys add`") as told:
+            client("http://x", "shop", key=key)
+        assert "from-a-file" not in str(told.value)
+    wrong = {"timeout": (0, "1", None, float("inf"), float("nan")), "retries": (-1, "3", None, 1.5, 10**6)}
+    for name, values in {**wrong, "bandit": (None, "", 5)}.items():
+        for value in values:
+            with pytest.raises(InputError, match=f"{name} is"):
+                client("http://x", **{"bandit": "shop", name: value})
+
+
+def test_arms_are_a_list(served):
+    with Client(served.url, "shop", timeout=10) as client:
+        for wrong in ("tea", b"tea", {"name": "tea"}, None, 5):
+            with pytest.raises(
+                InputError, match=r"arms are .*; give a list with a name, or a dict, for each"
+            ):
+                client.decide(None, wrong, fallback="tea")
+        assert client.decide(None, (each for each in ("tea",))).arm == "tea"
 
 
 def test_the_same_for_asyncio(served):

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser, against a running service."""
+"""The dashboard and the page of the API in a real browser, against a running service."""
 
 import json
 
@@ -149,3 +149,17 @@ def test_where_keys_are_on_the_page_asks_for_one(browser, tmp_path):
         reply = [each for each in complaints(browser, served) if "401" not in each and "403" not in each]
         assert reply == []
         browser.evaluate("sessionStorage.clear()")
+
+
+def test_the_page_of_the_api_shows_all_operations_and_tries_one(browser, served):
+    operations = [each for path in served.call("GET", "/openapi.json")["paths"].values() for each in path]
+    visit(browser, served, "/docs")
+    browser.wait_for(f"document.querySelectorAll('.opblock').length === {len(operations)}")
+    for button in ("decide] .opblock-summary-control", "live] .opblock-summary-control", "live] .try-out button",
+                   "live] button.execute"):  # fmt: skip
+        found = f"document.querySelector('[id$=-{button}')"
+        browser.wait_for(f"{found} !== null")
+        browser.evaluate(f"{found}.click()")  # it may be moving, as what was opened before grows
+    browser.wait_for("document.querySelector('[id$=-decide]').innerText.includes('baseline_probability')")
+    browser.wait_for("document.querySelector('[id$=-live] .live-responses-table')?.innerText.includes('ok')")
+    assert complaints(browser, served) == []

@@ -5,8 +5,10 @@ import json
 import pytest
 from service.shop import Shop
 
-from treebandit.service import export
+from treebandit.service import export, log, outcomes
 from treebandit.service.config import changed
+from treebandit.service.entries import NewReward, reward_body
+from treebandit.service.log import Group
 
 
 @pytest.fixture
@@ -163,3 +165,36 @@ def test_rewards_that_could_not_be_learned_are_told(served):
     served.until(lambda: 'treebandit_rewards_skipped{bandit="skips"} 1.0' in served.http.get("/metrics").text)
     alerts = served.call("GET", f"{path}/dashboard?span=all")["alerts"]
     assert "1 reward could not be learned" in {each["kind"]: each["says"] for each in alerts}["skipped"]
+
+
+def test_a_decision_has_so_many_rewards_at_most(served, shop, monkeypatch):
+    monkeypatch.setattr(log, "_MOST_REWARDS", 3)
+    served.decide("d", name=shop)
+    for id, first in (("d", "counted"), ("early", "early")):
+        status = 202 if id == "early" else 200
+        told = [served.reward(id, name=shop, key=f"k{n}", status=status)["status"] for n in range(3)]
+        assert told[0] == first
+        said = served.reward(id, name=shop, key="k3", status=400)["error"]["message"]
+        assert f"'{id}' has 3 rewards already; send at most 3" in said
+        assert served.reward(id, name=shop, key="k1")["status"] == "repeated"
+    place = served.store.bandit(shop).place
+    lines = "\n".join(json.dumps({"id": id, "value": 1}) for id in ("d", "other", "early"))
+    reply = served.call("POST", f"/v1/bandits/{shop}/rewards", content=lines)
+    assert (list(reply["errors"]), reply["statuses"]) == (["1", "3"], {"early": 1})
+    assert served.store.bandit(shop).place == place + 1
+    served.call("POST", f"/v1/bandits/{shop}/erasures", {"ids": ["d"]})
+    assert served.reward("d", name=shop, key="k4")["status"] == "erased"
+
+
+@pytest.mark.parametrize("how", ["first", "sum"])
+def test_what_many_rewards_of_a_decision_cost_grows_with_their_number(sqlite, monkeypatch, how):
+    shop, read = Shop(sqlite, aggregation=how), []
+    for module in (log, outcomes):
+        monkeypatch.setattr(module, "reward_body", lambda body: read.append(1) or reward_body(body))
+    shop.decide("d")
+    rewards = [NewReward("d", f"k{n}", 1.0, b'{"value":1.0}', how == "first") for n in range(300)]
+    stored = sqlite.append_now(Group(shop.row.id, rewards))
+    assert {each.status for each in stored[1:]} == {"superseded" if how == "first" else "counted"}
+    shop.wait(11)
+    assert shop.learned() == [1.0 if how == "first" else 300.0]
+    assert len(read) <= 6 * len(rewards)

@@ -19,10 +19,14 @@ from treebandit.service.troubles import Trouble, shown_troubles
 OPERATIONS = Operations()
 #: What asks whether it is ready has little patience itself.
 _PING_SECONDS = 2.0
+#: The document is OpenAPI 3.1, and the bundled Swagger UI shows 3.0 only: told that it is one, it shows all of it.
 _DOCS = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>treebandit API</title>
-<link rel="stylesheet" href="assets/swagger-ui.css"></head><body><div id="swagger-ui"></div>
-<script src="assets/swagger-ui-bundle.js"></script>
-<script>SwaggerUIBundle({url: "openapi.json", dom_id: "#swagger-ui", validatorUrl: null})</script></body></html>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="assets/swagger-ui.css"></head>
+<body><div id="swagger-ui"></div><script src="assets/swagger-ui-bundle.js"></script>
+<script type="module">
+const spec = {...await (await fetch("openapi.json")).json(), openapi: "3.0.3"};
+SwaggerUIBundle({spec, dom_id: "#swagger-ui", validatorUrl: null});
+</script></body></html>
 """
 
 

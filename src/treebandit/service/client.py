@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 from numpy.typing import NDArray
 
-from treebandit.errors import InputError, MissingExtraError, NoAnswerError, ServiceError
-from treebandit.service.client_values import checked_id, json_bytes, reward_value
+from treebandit.errors import MissingExtraError, NoAnswerError, ServiceError
+from treebandit.service.client_values import arm_list, check_settings, checked_id, json_bytes, reward_value
 
 try:
     import httpx
@@ -95,8 +95,7 @@ class _Calls:
         transport: Any = None,
     ) -> None:
         """A client of one bandit; its class tells what the arguments are."""
-        if not timeout > 0:
-            raise InputError(f"timeout={timeout!r}; give seconds above 0")
+        check_settings(url, bandit, key=key, timeout=timeout, retries=retries)
         self.bandit, self.timeout, self.retries = bandit, timeout, retries
         headers = {"Content-Type": "application/json"}
         headers |= {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -107,7 +106,7 @@ class _Calls:
         return f"/v1/bandits/{quote(self.bandit, safe='')}"
 
     def _decide_call(self, context: Context, arms: Arms, id: str, options: dict[str, Any]) -> _Call:
-        body = {"id": id, "context": {} if context is None else context, "arms": list(arms), **options}
+        body = {"id": id, "context": {} if context is None else context, "arms": arm_list(arms), **options}
         content = json_bytes({key: value for key, value in body.items() if value is not None})
         return _Call("POST", f"{self._root}/decisions", content, _decided)
 

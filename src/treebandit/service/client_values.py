@@ -4,14 +4,54 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
-from treebandit.errors import InputError
+from treebandit.errors import InputError, ParameterError
 from treebandit.features.frames import is_series
 from treebandit.features.values import is_plain, numbers_of, plain_value, shown
+from treebandit.parameters import check_number, check_text
+
+_LONGEST_TIMEOUT, _MOST_RETRIES = 1e6, 1000
+
+
+def check_settings(url: Any, bandit: Any, *, key: Any, timeout: Any, retries: Any) -> None:
+    """Raise where a client could never have an answer: each decision would be the fallback, and nobody would notice."""
+    check_text("bandit", bandit)
+    check_number("timeout", timeout, above=0, most=_LONGEST_TIMEOUT)
+    check_number("retries", retries, least=0, most=_MOST_RETRIES, whole=True)
+    if not (isinstance(url, str) and _is_address(url)):
+        raise ParameterError(
+            f"url is {shown(url)}; give that of the service, such as http://127.0.0.1:8787 or https://bandits.example"
+        )
+    if key is not None and not (isinstance(key, str) and re.fullmatch(r"[!-~]+", key)):
+        raise ParameterError(
+            "the key is empty, no text, or has spaces, line ends or letters that a header cannot hold; give it as "
+            "`treebandit keys add` has printed it, or None"
+        )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
+        )
+    except ValueError:
+        return False
+
+
+def arm_list(arms: Any) -> list[Any]:
+    """Arms as a list; a text is none, though it has letters."""
+    if isinstance(arms, str | bytes | Mapping) or not isinstance(arms, Iterable):
+        raise InputError(
+            f"arms are {shown(arms)}, a {type(arms).__name__}; give a list with a name, or a dict, for each"
+        )
+    return list(arms)
 
 
 def json_value(value: Any, what: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -180,12 +181,12 @@ class Fold:
         elif is_first(decision):
             due = due_of(decision, about, before=entry.place)
             on_time = due is not None and entry.time < due
-            if on_time and not rewards_of(decision, about, before=entry.place, due=due):
+            if on_time and not any(rewards_of(decision, about, before=entry.place, due=due)):
                 self._learn(decision, [entry])
 
     def _learn_first(self, decision: Entry, about: About, *, before: int) -> None:
         if is_first(decision):
-            self._learn(decision, rewards_of(decision, about, before=before, due=None)[:1])
+            self._learn(decision, list(islice(rewards_of(decision, about, before=before, due=None), 1)))
 
     def _close(self, entry: Entry, about: About) -> None:
         closed = msgspec.json.decode(entry.body, type=Closed)
@@ -197,7 +198,7 @@ class Fold:
             for each in ended:
                 decision = decision_in(about, each)
                 if decision is not None:
-                    self._ended(decision, rewards_of(decision, about, before=entry.place, due=each.due))
+                    self._ended(decision, list(rewards_of(decision, about, before=entry.place, due=each.due)))
 
     def _ended(self, decision: Entry, rewards: list[Entry]) -> None:
         if not rewards:

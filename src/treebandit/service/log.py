@@ -38,6 +38,8 @@ _ABOUT = (
 )
 #: Values in one `IN (...)`; SQLite takes 32,766.
 _CHUNK = 512
+#: Rewards of one decision, of which each new one looks at all.
+_MOST_REWARDS = 10_000
 
 
 class Group(NamedTuple):
@@ -55,6 +57,9 @@ class _Known:
     decision: tuple[Stored, int | None] | None = None
     event: Stored | None = None
     activation: int | None = None
+    #: `terms` and `fitting`, read from bodies once.
+    _terms: DecisionTerms | None = None
+    _fitting: set[str] | None = None
 
     @property
     def stored(self) -> Stored | None:
@@ -64,17 +69,34 @@ class _Known:
     @property
     def terms(self) -> DecisionTerms | None:
         """What rewards are judged by; None where the decision is not known, or is erased."""
-        return decision_terms(self.decision[0].body) if self.decision and self.decision[0].body else None
+        if self._terms is None and self.decision and self.decision[0].body:
+            self._terms, self._fitting = decision_terms(self.decision[0].body), None
+        return self._terms
 
     @property
-    def fitting(self) -> list[str]:
+    def fitting(self) -> set[str]:
         """The keys of rewards that count, or may yet."""
         terms = self.terms
-        return [
-            key
-            for key, (_, body) in self.rewards.items()
-            if terms is None or terms.takes(reward_body(body).value)
-        ]
+        if self._fitting is None:
+            self._fitting = {
+                key
+                for key, (_, body) in self.rewards.items()
+                if terms is None or terms.takes(reward_body(body).value)
+            }
+        return self._fitting
+
+    def add_reward(self, key: str, place: int, body: bytes) -> None:
+        """One that was just stored: it fits."""
+        self.fitting.add(key)
+        self.rewards[key] = place, body
+
+    def only_first(self, new: NewReward) -> bool:
+        """Whether the first reward counts, as was set when the decision was made."""
+        return new.only_first if self.terms is None else self.terms.aggregation == "first"
+
+    def key_of(self, new: NewReward) -> str:
+        """The key under which a reward is stored."""
+        return "" if new.made and self.only_first(new) else new.key
 
 
 class _Batch:
@@ -160,7 +182,7 @@ class _Batch:
             before = known.rewards.get(new.key)
             if before and not terms.takes(reward_body(before[1]).value):
                 return f"the key {new.key!r} is that of a reward that does not fit this decision; send another key"
-            return ""
+            return _too_many(known, new)
         if known.decision is not None:
             return ""
         whole = self._about(event)
@@ -172,27 +194,24 @@ class _Batch:
             return (
                 f"the decision {event!r} has no slots, and the reward names {slot!r}; send it without a slot"
             )
-        return ""
+        return _too_many(known, new)
 
     def _reward(self, new: NewReward) -> Stored:
         known = self._about(new.decision)
         whole = self._about(new.decision.partition("#")[0])
         if any(each is not None and not each.body for each in (known.stored, whole.stored)):
             return Stored(0, self.time, status="erased")
-        # What counts was set when the decision was made.
-        terms, fitting = known.terms, known.fitting
-        first = new.only_first if terms is None else terms.aggregation == "first"
-        key = "" if first and new.made else new.key
-        if key in fitting:
+        terms, key = known.terms, known.key_of(new)
+        if key in known.fitting:
             return Stored(known.rewards[key][0], self.time, True, status="repeated")
         key = new.key if key in known.rewards else key
-        status = self._status(known, superseded=first and bool(fitting))
+        status = self._status(known, superseded=known.only_first(new) and bool(known.fitting))
         value = new.value if terms is None else terms.total(reward_body(new.body).value)
         event, slotted, _ = new.decision.partition("#")
         # Its slot may turn out not to exist: an erasure of the event finds it all the same.
         subject = early_subject(event) if slotted and status == "early" else None
         self._store("reward", (new.decision, key, None, None, value, *_NO_COLUMNS[6:], subject), new.body)
-        known.rewards[key] = self.place, new.body
+        known.add_reward(key, self.place, new.body)
         return Stored(self.place, self.time, status=status)
 
     def _status(self, known: _Known, *, superseded: bool) -> str:
@@ -213,6 +232,16 @@ class _Batch:
         known.activation = self.time + new.wait
         self._store("activation", (new.decision, "", known.activation, *_NO_COLUMNS[3:]), b"")
         return Stored(self.place, self.time, status="active")
+
+
+def _too_many(known: _Known, new: NewReward) -> str:
+    """Why a reward is one too many; empty where it is not, or was here before."""
+    if len(known.rewards) < _MOST_REWARDS or known.key_of(new) in known.rewards:
+        return ""
+    return (
+        f"the decision {new.decision!r} has {len(known.rewards):,} rewards already; send at most {_MOST_REWARDS:,}, "
+        "such as sums of several, and look whether its id is meant"
+    )
 
 
 def append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from treebandit.service.entries import Entry, decision_terms, reward_body
 
@@ -18,7 +18,7 @@ def outcome(entries: Sequence[Entry]) -> tuple[float | list[float] | None, int |
         return None, None
     about = {str(decision.decision): list(entries)}
     due = due_of(decision, about, before=_LAST)
-    rewards = rewards_of(decision, about, before=_LAST, due=due)
+    rewards = list(rewards_of(decision, about, before=_LAST, due=due))
     if not rewards or due is None:
         return None, None
     how = decision_terms(decision.body).aggregation
@@ -66,11 +66,12 @@ def due_of(decision: Entry, about: About, *, before: int) -> int | None:
     return None
 
 
-def rewards_of(decision: Entry, about: About, *, before: int, due: int | None) -> list[Entry]:
+def rewards_of(decision: Entry, about: About, *, before: int, due: int | None) -> Iterator[Entry]:
     """The rewards of a decision that fit it and came before a place, and before the end of its wait."""
-    return [
-        each
-        for each in about.get(str(decision.decision), ())
-        if each.kind == "reward" and each.place < before and (due is None or each.time < due)
-        if each.body and decision.body and fits(each, decision)
-    ]
+    if not decision.body:
+        return
+    terms = decision_terms(decision.body)
+    for each in about.get(str(decision.decision), ()):
+        there = each.kind == "reward" and each.place < before and (due is None or each.time < due)
+        if there and each.body and terms.takes(reward_body(each.body).value):
+            yield each
