@@ -155,10 +155,8 @@ class ModelAgent(BaseAgent):
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         if not self.model.fitted:
-            raise NotFittedError(
-                f"nothing to estimate from in round {self.clock}; learn more rows (the first {self.start_rounds} are "
-                "random)"
-            )
+            start = f" after the random start of {self.start_rounds} rounds" if self.start_rounds else ""
+            raise NotFittedError(f"nothing to estimate from in round {self.clock}; learn rewards{start} first")
         return self.model.estimate(candidates)
 
     def _state(self) -> dict[str, Any]:
