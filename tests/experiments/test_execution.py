@@ -95,6 +95,7 @@ def test_a_library_that_is_not_installed_is_told_in_one_sentence(tmp_path):
     agent = {"name": "Lacking", "class": "toys:Lacking"}
     told = [event.traceback for event in execute(specs([agent], seeds=1), tmp_path) if event.kind == "failed"]
     assert told == ["no-such-library is not installed; run: pip install 'treebandit[such]'\n"]
+    assert cluster.play_remotely(specs([agent], seeds=1)[0], [], {}) == told[0]
 
 
 def test_a_worker_that_dies_between_two_runs_is_replaced(tmp_path):
