@@ -51,6 +51,7 @@ maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 python_display_short_literal_types = True
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 #: Aliases of long array types, shown by their names.
 autodoc_type_aliases = {
     name: name for name in ("Features", "Floats", "Indices", "Oracle", "Classes", "StartRule", "ArmEncoding")

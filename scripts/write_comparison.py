@@ -56,7 +56,14 @@ def main() -> None:
                 xerr=deviation,
                 error_kw={"ecolor": "#3f4752", "lw": 1},
             )
-            axis.text(mean + deviation, place, f" {mean:.0f}", va="center", fontsize=9)
+            axis.annotate(
+                f" {mean:.0f}",
+                (mean + deviation, place),
+                xytext=(2, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+            )
         axis.set_title(name.capitalize(), loc="left", fontsize=11)
         axis.set_xlim(0, 1.22 * max(sum(found[name]) for found in rows.values()))
         axis.spines[["top", "right", "left"]].set_visible(False)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from treebandit.errors import MissingExtraError
+
 
 @dataclass
 class Means:
@@ -53,6 +55,14 @@ class Broken(Means):
         super().learn(chosen, rewards)
         if self.counts.sum() - 100 == self.when and not (self.cure and Path(self.cure).exists()):
             raise RuntimeError(f"broken in round {self.when}")
+
+
+@dataclass
+class Lacking(Means):
+    """Needs a library that is not installed."""
+
+    def __post_init__(self):
+        raise MissingExtraError("no-such-library", "such")
 
 
 @dataclass

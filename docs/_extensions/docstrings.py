@@ -92,6 +92,17 @@ def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: 
     lines[:] = rewritten(lines, parameters_of(thing))
 
 
+def readable(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Defaults that are no Python, such as `<factory>`, as `...`: Sphinx would part the signature at every comma."""
+    if signature is not None:
+        signature = re.sub(
+            r"<(?:function (\w+)|[^<>]+?)(?: at 0x\w+)?>", lambda found: found[1] or "...", signature
+        )
+    return signature, returns
+
+
 def skip(app: Sphinx, what: str, name: str, member: Any, skipped: bool, options: Any) -> bool | None:
     """Leave out what a class has from other packages, such as the metadata routing of scikit-learn."""
     home = getattr(inspect.unwrap(member), "__module__", None) if callable(member) else None
@@ -101,5 +112,6 @@ def skip(app: Sphinx, what: str, name: str, member: Any, skipped: bool, options:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Join autodoc."""
     app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-process-signature", readable)
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True}

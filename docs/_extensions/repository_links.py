@@ -37,8 +37,8 @@ def redirect(app: Sphinx, document: str, source: list[str]) -> None:
 
 
 def included(app: Sphinx, path: object, document: str, source: list[str]) -> None:
-    """The same for what a page includes."""
-    redirect(app, document, source)
+    """The same for what a page includes; MyST names the page without its folder, the environment with it."""
+    redirect(app, app.env.docname, source)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -133,8 +133,12 @@ class TestRandomStart:
         for _ in range(50):
             agent.choose(np.ones(4), arms=[0, 1])
         assert agent.model.leaves is None
-        with pytest.raises(NotFittedError, match="nothing to estimate from in round 50"):
+        with pytest.raises(
+            NotFittedError, match="in round 50; learn rewards after the random start of 2 rounds"
+        ):
             agent.estimate(np.ones((2, 4)), arms=[0, 1])
+        with pytest.raises(NotFittedError, match="in round 0; learn rewards first"):
+            make_agent().estimate(np.ones((2, 4)), arms=[0, 1])
 
 
 class TestRebuild:

@@ -91,6 +91,13 @@ def test_a_failing_run_and_a_dying_worker_stop_nobody_else(tmp_path):
     assert load_plan(tmp_path).height == 6
 
 
+def test_a_library_that_is_not_installed_is_told_in_one_sentence(tmp_path):
+    agent = {"name": "Lacking", "class": "toys:Lacking"}
+    told = [event.traceback for event in execute(specs([agent], seeds=1), tmp_path) if event.kind == "failed"]
+    assert told == ["no-such-library is not installed; run: pip install 'treebandit[such]'\n"]
+    assert cluster.play_remotely(specs([agent], seeds=1)[0], [], {}) == told[0]
+
+
 def test_a_worker_that_dies_between_two_runs_is_replaced(tmp_path):
     agent = {"name": "Doomed", "class": "toys:Doomed", "mark": str(tmp_path / "mark")}
     waiting = {**MEANS, "pause": 0.01}

@@ -136,5 +136,5 @@ def test_parts_that_are_not_there_are_refused(change):
     encoder = FrameEncoder().encode([NESTED])[1]
     with pytest.raises(ShapeError, match="the rows lack"):
         encoder.encode([{**NESTED, **change}])
-    with pytest.raises(ShapeError, match="the rows lack 'tags=new'"):
+    with pytest.raises(ShapeError, match="^the rows lack 'tags=new'; give the columns learned first"):
         encoder.encode([{key: value for key, value in NESTED.items() if key != "tags"}])

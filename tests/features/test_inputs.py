@@ -235,7 +235,7 @@ def test_an_oracle_without_a_feasible_choice_leaves_the_agent_as_it_was(agent, t
 
 
 def test_no_estimate_before_anything_was_learned():
-    with pytest.raises(NotFittedError, match="learn more"):
+    with pytest.raises(NotFittedError, match="learn rewards first"):
         TEUCB().estimate(ROWS)
 
 

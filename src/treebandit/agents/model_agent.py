@@ -159,9 +159,9 @@ class ModelAgent(BaseAgent):
 
     def _estimate(self, candidates: Candidates) -> Estimate:
         if not self.model.fitted:
+            start = f" after the random start of {self.start_rounds} rounds" if self.start_rounds else ""
             raise NotFittedError(
-                f"nothing to estimate from in round {self.clock}; learn more rows (the first {self.start_rounds} are "
-                "random)"
+                f"nothing to estimate from in round {self.clock}; learn rewards{start} first"
             )
         return self.model.estimate(candidates)
 

@@ -101,6 +101,8 @@ def play_remotely(spec: RunSpec, paths: list[str], code: dict[str, str]) -> RunR
             )
         warm_up(spec)
         return play(spec)
+    except MissingExtraError as error:
+        return f"{error}\n"
     except Exception:
         return traceback.format_exc()
 

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
+from treebandit.errors import MissingExtraError
 from treebandit.experiments.progress import ProgressEvent
 from treebandit.experiments.records import write_record
 from treebandit.experiments.run import THREAD_VARIABLES, play, warm_up
@@ -150,6 +151,8 @@ def _work(pipe: Connection, folder: str) -> None:
             record = play(spec, progress=lambda done, total: pipe.send(("progress", done / total, "")))
             write_record(record, folder)
             pipe.send(("finished", time.perf_counter() - start, ""))
+        except MissingExtraError as error:  # one sentence says all, and every run of this agent fails alike
+            pipe.send(("failed", 0.0, f"{error}\n"))
         except Exception:
             pipe.send(("failed", 0.0, traceback.format_exc()))
 

@@ -108,12 +108,11 @@ def order(expected: list[str], given: list[str]) -> list[int]:
 
 def _refuse(missing: list[str], extra: list[str], expected: list[str]) -> None:
     """Raise where rows lack columns or have more."""
-    if missing or extra:
-        raise ShapeError(
-            f"the rows lack {_listed(missing)}, and {_listed(extra)} is unexpected in them; "
-            f"give the columns learned first: {_listed(expected)}"
-        )
+    wrong = [f"the rows lack {_listed(missing)}"] if missing else []
+    wrong += [f"{_listed(extra)} is unexpected in the rows"] if extra else []
+    if wrong:
+        raise ShapeError(f"{', and '.join(wrong)}; give the columns learned first: {_listed(expected)}")
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names)) or "nothing"
+    return ", ".join(map(repr, names))

@@ -32,7 +32,7 @@ class HistogramForest:
     min_samples_leaf: the fewest rows in a leaf.
     max_features: share (float) or number (int) of the columns tried at each split, where the columns of one category's
         one-hot count as one.
-    bins: of a column with more different values than that.
+    bins: how many a column is cut into that has more different values; others have one per value.
     bootstrap: each tree sees as many rows as there are, drawn with replacement, whatever `subsample` says;
         `min_samples_leaf` counts different rows.
     subsample: share of the rows that each tree sees, drawn without replacement.
