@@ -95,6 +95,19 @@ def test_random_starts_and_uniform_agents_are_told_exactly():
     assert each.clock == 1
 
 
+def test_turns_end_with_the_start_where_rewards_come_late():
+    """Else the order of the decisions would settle who is shown what until the first reward: here two per page."""
+    agent, shown = Bandit(seed=0), np.zeros((2, 2))
+    for t in range(400):
+        decision = agent.decide(X[t % 2], arms=[0, 1])
+        shown[t % 2, decision.row] += 1
+        assert t < agent.start_rounds or decision.probabilities.tolist() == [0.5, 0.5]
+    assert agent.start_rounds == 4
+    assert shown.min() > 70
+    agent.choose(X[0], arms=[0, 1])
+    assert [agent.choose(X[0], arms=[0, 1])[0] for _ in range(20)] != [0, 1] * 10
+
+
 def test_epsilon_greedy_is_told_exactly():
     agent = treebandit.EpsilonGreedy(epsilon=0.3, seed=0)
     agent.learn(X[:50], Y[:50] + ARMS[:50], arms=ARMS[:50])

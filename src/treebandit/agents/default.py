@@ -40,8 +40,9 @@ class Bandit(ModelAgent):
     trees: the forest.
     exploration: ν, how much the draws of the forest deviate from its mean; 0 is a greedy forest.
     random_rounds: how long choices are random at the start, in the unit of `random_start`.
-    random_start: 'in_turn', each arm in turn, `random_rounds` times; 'per_arm', as many random rounds times the number
-        of arms; 'rounds', as many in all, for candidates that describe themselves and for sets.
+    random_start: 'in_turn', each arm in turn, `random_rounds` times, and at random where no reward has come by then;
+        'per_arm', as many random rounds times the number of arms; 'rounds', as many in all, for candidates that
+        describe themselves and for sets.
     rebuild: when trees and regressions are fitted anew: '8 ln t', whenever ⌈8 ln t⌉ grows, as in the paper; the
         default, the same for 2,000 rounds, and then half as often; 'every 100'; 'never' again after the first time.
     arm_encoding: how the arm enters the trees: its 'label' in front of the features, 'one_hot', or 'none'; 'auto' is

@@ -127,12 +127,12 @@ class ModelAgent(BaseAgent):
 
     def _scores(self, candidates: Candidates) -> Floats:
         if self._starting(candidates):
-            return self._start.scores(candidates, self.clock, self._random)
+            return self._start.scores(candidates, self.clock, self._random, arms=len(self._start_arms))
         return self.policy.scores(self.model, candidates, t=self.clock, random=self._random)
 
     def _draws(self, candidates: Candidates, size: int) -> ScoreDraws:
         if self._starting(candidates):
-            return self._start.draws(candidates, self.clock, self._random, size)
+            return self._start.draws(candidates, self.clock, self._random, size, arms=len(self._start_arms))
         return ScoreDraws.of(
             self.policy.draws(self.model, candidates, t=self.clock, random=self._random, size=size)
         )

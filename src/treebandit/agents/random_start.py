@@ -20,6 +20,10 @@ class RandomStart:
 
     rounds, rule: 'per_arm', that many random rounds times the number of arms (paper; times one where the features
         alone tell candidates apart); 'rounds', that many in all; 'in_turn', each arm in turn, that many times.
+
+    Where rewards come late, an agent has nothing to decide by after these rounds either. Turns are not taken for so
+    long: the order of the decisions, such as two per page, would settle who is shown what, and other policies could not
+    be judged by such a log. Any choice is as likely then.
     """
 
     rounds: int
@@ -32,16 +36,19 @@ class RandomStart:
         """T_I for this many arms: rounds before the model decides."""
         return self.rounds if self.rule == "rounds" else self.rounds * arms
 
-    def scores(self, candidates: Candidates, t: int, random: Random) -> Floats:
+    def scores(self, candidates: Candidates, t: int, random: Random, *, arms: int) -> Floats:
         """Any choice as likely as any other, or the arm whose turn it is: (n,)."""
         scores = random.random(len(candidates))
-        return scores - _turns(candidates, t) if self.rule == "in_turn" else scores
+        return scores - _turns(candidates, t) if self._in_turn(t, arms) else scores
 
-    def draws(self, candidates: Candidates, t: int, random: Random, size: int) -> ScoreDraws:
+    def draws(self, candidates: Candidates, t: int, random: Random, size: int, *, arms: int) -> ScoreDraws:
         """What `scores` may give."""
-        if self.rule != "in_turn":
+        if not self._in_turn(t, arms):
             return ScoreDraws.random(len(candidates))
         return ScoreDraws(random.random((size, len(candidates))) - _turns(candidates, t))
+
+    def _in_turn(self, t: int, arms: int) -> bool:
+        return self.rule == "in_turn" and t <= self.length(arms)
 
 
 def _turns(candidates: Candidates, t: int) -> Indices:

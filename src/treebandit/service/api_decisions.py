@@ -195,7 +195,11 @@ async def rewarded(service: Runtime, deployed: DeployedAgent, *given: RewardLine
     gives={200: BatchAnswer},
 )
 async def decide_many(request: Request) -> Response:
-    """Make many decisions; those that cannot be made do not hinder the others."""
+    """Make many decisions; those that cannot be made do not hinder the others.
+
+    Where one does not have the form of a decision, such as one without arms, none is made: the answer is a 400 that
+    says which.
+    """
     service = runtime(request)
     deployed = await _deployed(service, request)
     limits = service.limits

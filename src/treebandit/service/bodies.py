@@ -64,12 +64,12 @@ class Slot(msgspec.Struct, forbid_unknown_fields=True):
 class DecisionRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """What to decide.
 
-    context: features that all arms share; nested objects and lists are allowed. arms: names, or objects with features.
-    choose: how many. slots: instead, one arm for each. excluded: arms that may not be chosen. baseline: what the caller
-    would choose; the first arm where left out; slots have their own. baseline_probability: with which the caller drew
-    it, where one arm is chosen; logged wherever the baseline is answered. id: made where left out; the same id again
-    has the same answer. subject: whose decision it is, to erase it by; only its hash is stored. deferred: it counts
-    only once it is activated.
+    context: features that all arms share; nested objects and lists are allowed. arms: names, or objects with features,
+    which hide those of the context that have the same name. choose: how many. slots: instead, one arm for each.
+    excluded: arms that may not be chosen. baseline: what the caller would choose; the first arm where left out; slots
+    have their own. baseline_probability: with which the caller drew it, where one arm is chosen; logged wherever the
+    baseline is answered. id: made where left out; the same id again has the same answer. subject: whose decision it is,
+    to erase it by; only its hash is stored. deferred: it counts only once it is activated.
     """
 
     arms: Annotated[list[ArmName | Arm], Meta(min_length=1)]
