@@ -284,8 +284,21 @@ def test_held_out_rows_are_kept_away_from_the_trees():
     assert agent.model.leaves.table[:, 2].sum() == 30 * SMALL["n_trees"]
 
 
-def test_out_of_bag_needs_a_bootstrap(kind):
-    agent = make_agent(kind, XGBoostTrees(**SMALL), statistics="out_of_bag")
+def test_out_of_bag_needs_a_bootstrap_and_says_so_at_once(kind):
+    whole = HistogramForest(bootstrap=False), RandomForestTrees(bootstrap=False)
+    for trees in (XGBoostTrees(), LightGBMTrees(mode="forest"), ExtraTrees(), *whole):
+        with pytest.raises(ParameterError, match="each of whose trees sees all rows"):
+            make_agent(kind, trees, statistics="out_of_bag")
+    for trees in (HistogramForest(subsample=0.5, bootstrap=False), ExtraTrees(bootstrap=True, **SMALL)):
+        play(make_agent(kind, trees, statistics="out_of_bag"), 30)
+
+
+def test_out_of_bag_with_a_learner_of_ones_own_is_told_when_it_fits(kind):
+    class Boosting:
+        def fit(self, features, targets, *, seed):
+            return XGBoostTrees(**SMALL).fit(features, targets, seed=seed)
+
+    agent = make_agent(kind, Boosting(), statistics="out_of_bag")
     with pytest.raises(ParameterError, match="out-of-bag"):
         play(agent, 30)
 

@@ -59,7 +59,14 @@ def fit(learner: Any, features: np.ndarray, targets: np.ndarray, seed: int = 0) 
         def leaves(rows):
             return model.predict(rows, pred_leaf=True, num_threads=1).reshape(len(rows), -1)
     else:
-        predict, leaves = model.predict, model.apply
+        units, limit = read.call_args.args[2], np.finfo(np.float32).max
+
+        def predict(rows):
+            return model.predict(np.clip(rows / units.astype(float), -limit, limit))
+
+        def leaves(rows):
+            return model.apply(np.clip(rows / units.astype(float), -limit, limit))
+
     return Fitted(forest, predict, leaves, model)
 
 

@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -44,9 +46,16 @@ def test_trees_that_stop_early_are_taken():
 
 @pytest.mark.parametrize("rows", [4, 60])
 def test_trees_that_are_averaged_are_refused(rows):
-    trees = CrossValidatedTrees(LightGBMTrees(n_trees=5, mode="forest"))
+    @dataclass
+    class Averaged:
+        n_trees: int = 5
+        learning_rate: float = 0.1
+
+        def fit(self, features, targets, *, seed):
+            return LightGBMTrees(n_trees=self.n_trees, mode="forest").fit(features, targets, seed=seed)
+
     with pytest.raises(ParameterError, match="trees that are averaged"):
-        trees.fit(*table(rows, 0.5), seed=0)
+        CrossValidatedTrees(Averaged()).fit(*table(rows, 0.5), seed=0)
 
 
 def test_noise_gets_few_trees_and_a_clear_rule_more():
@@ -71,5 +80,6 @@ def test_a_greedy_agent_learns_with_it():
 def test_bad_arguments_are_refused():
     with pytest.raises(ParameterError, match="folds is 1"):
         CrossValidatedTrees(folds=1)
-    with pytest.raises(ParameterError, match="give boosted trees"):
-        CrossValidatedTrees(RandomForestTrees())
+    for forest in (RandomForestTrees(), LightGBMTrees(mode="forest")):
+        with pytest.raises(ParameterError, match="give boosted trees"):
+            CrossValidatedTrees(forest)

@@ -11,7 +11,7 @@ from treebandit.models.schedule import Schedule
 from treebandit.parameters import check_number
 from treebandit.trees.forest import TreeLearner
 from treebandit.trees.leaf_statistics import LeafOutput, StatisticsFrom, VarianceKind
-from treebandit.trees.limits import check_learner
+from treebandit.trees.limits import check_learner, check_out_of_bag
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class TreeSettings:
         check_number("held_out_share", self.held_out_share, above=0, below=1)
         check_number("prior_rows", self.prior_rows, least=0)
         check_learner(self.trees)
+        if self.statistics == "out_of_bag":
+            check_out_of_bag(self.trees)
         check_memory(self.memory)
         if self.memory != "all" and Schedule.parse(self.rebuild) == Schedule():
             raise ParameterError(

@@ -41,7 +41,8 @@ class CrossValidatedTrees:
     def __post_init__(self) -> None:
         check_learner(self.trees)
         check_number("CrossValidatedTrees.folds", self.folds, least=2, most=100, whole=True)
-        if not (hasattr(self.trees, "n_trees") and hasattr(self.trees, "learning_rate")):
+        forest = getattr(self.trees, "mode", None) == "forest" or not hasattr(self.trees, "learning_rate")
+        if forest or not hasattr(self.trees, "n_trees"):
             raise ParameterError(
                 f"trees is {reprlib.repr(self.trees)}; give boosted trees such as XGBoostTrees()"
             )

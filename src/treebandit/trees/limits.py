@@ -14,7 +14,7 @@ import numpy as np
 
 from treebandit.core import Floats
 from treebandit.errors import MissingExtraError, ParameterError
-from treebandit.parameters import check_number
+from treebandit.parameters import check_number, is_ours
 
 #: Limits of what can be asked for; a forged file cannot ask for more either.
 MOST_TREES, DEEPEST, MOST_THREADS = 100_000, 10_000, 256
@@ -92,6 +92,16 @@ def check_learner(trees: Any) -> None:
         raise ParameterError(
             f"trees is {reprlib.repr(trees)}, whose fit takes no seed and returns no Forest; give a tree learner "
             "such as RandomForestTrees() for scikit-learn's forest or XGBoostTrees() for XGBoost"
+        )
+
+
+def check_out_of_bag(trees: Any) -> None:
+    """Raise a ParameterError for a learner of the package whose trees see all rows; others are told when they fit."""
+    drawn = getattr(trees, "bootstrap", False) or getattr(trees, "subsample", 1.0) < 1.0
+    if is_ours(type(trees)) and not drawn:
+        raise ParameterError(
+            f"statistics='out_of_bag' with {reprlib.repr(trees)}, each of whose trees sees all rows; give a forest "
+            "with bootstrap=True, or statistics from 'all' or 'held_out' rows"
         )
 
 

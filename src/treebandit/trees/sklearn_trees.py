@@ -15,6 +15,9 @@ from treebandit.trees.bootstrap_paths import PathLimits
 from treebandit.trees.forest import Forest, less_or_equal
 from treebandit.trees.limits import check_installed, check_limits, check_max_features
 
+#: scikit-learn takes values for equal that are no more than 1e-7 apart, so it gets columns as large as 2 to this power.
+_LARGE = 100
+
 
 @dataclass(frozen=True)
 class _AveragedTrees:
@@ -49,6 +52,7 @@ class _AveragedTrees:
 
     def fit(self, features: Features, targets: Floats, *, seed: int) -> Forest:
         """Grow `n_trees` trees on (n, d) features and (n,) targets."""
+        units = _units(features)
         ensemble = getattr(import_module("sklearn.ensemble"), self._regressor)(
             n_estimators=self.n_trees,
             max_depth=self.max_depth,
@@ -57,8 +61,8 @@ class _AveragedTrees:
             bootstrap=self.bootstrap,
             n_jobs=self.threads,
             random_state=seed,
-        ).fit(features, targets)
-        return read_ensemble(ensemble, len(features))
+        ).fit(features / units, targets)
+        return read_ensemble(ensemble, len(features), units)
 
 
 @dataclass(frozen=True)
@@ -124,35 +128,44 @@ class DecisionTreeTrees:
         """Grow the tree on (n, d) features and (n,) targets."""
         from sklearn.tree import DecisionTreeRegressor
 
+        units = _units(features)
         tree = DecisionTreeRegressor(
             max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf, random_state=seed
-        ).fit(features, targets)
-        return _read_trees([tree.tree_], tree.n_features_in_)
+        ).fit(features / units, targets)
+        return _read_trees([tree.tree_], units)
 
     def path_limits(self, width: int) -> PathLimits:
         """What bounds the tree over `width` columns, for growing single paths."""
         return PathLimits(1, False, self.max_depth, self.min_samples_leaf, width)
 
 
-def read_ensemble(ensemble: Any, n_rows: int) -> Forest:
-    """The forest inside a fitted scikit-learn forest regressor that was grown on `n_rows` rows."""
+def read_ensemble(ensemble: Any, n_rows: int, units: Features) -> Forest:
+    """The forest inside a fitted scikit-learn forest regressor that was grown on `n_rows` rows, in these units."""
     trees = [estimator.tree_ for estimator in ensemble.estimators_]
     bags = _bags(ensemble, n_rows) if ensemble.bootstrap else None
-    return _read_trees(trees, ensemble.n_features_in_, in_bag=bags)
+    return _read_trees(trees, units, in_bag=bags)
 
 
-def _read_trees(trees: list[Any], n_features: int, *, in_bag: Any = None) -> Forest:
+def _units(features: Features) -> Features:
+    """A power of two for each of (n, d) columns, in which neighbouring 32-bit numbers are far more than 1e-7 apart."""
+    exponents = np.frexp(np.fmax.reduce(np.abs(features), axis=0))[1]
+    units: Features = np.ldexp(np.ones(len(exponents), np.float32), np.clip(exponents - _LARGE, -126, 0))
+    return units
+
+
+def _read_trees(trees: list[Any], units: Features, *, in_bag: Any = None) -> Forest:
     nodes = np.concatenate([tree.__getstate__()["nodes"] for tree in trees])
     left = nodes["left_child"]
+    feature = np.where(left < 0, 0, nodes["feature"])
     return Forest.from_nodes(
         sizes=[tree.node_count for tree in trees],
         left=left,
         right=nodes["right_child"],
-        feature=np.where(left < 0, 0, nodes["feature"]),
-        threshold=less_or_equal(np.where(left < 0, 0.0, nodes["threshold"])),
+        feature=feature,
+        threshold=less_or_equal(np.where(left < 0, 0.0, nodes["threshold"] * units[feature])),
         missing_left=nodes["missing_go_to_left"].astype(np.bool_),
         value=np.concatenate([tree.value.ravel() for tree in trees]) / len(trees),
-        n_features=n_features,
+        n_features=len(units),
         in_bag=in_bag,
     )
 
