@@ -316,3 +316,24 @@ def test_keys_name_the_library_that_is_missing(missing, store, tmp_path):
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert f"{missing} is not installed; run: pip install 'treebandit[service]'" in run.stderr
     assert run.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("missing", "command"),
+    [
+        ("polars", ["run", "quick", "--into", "records"]),
+        ("scipy", ["run", "quick", "--into", "records"]),
+        ("scipy", ["report", "records"]),
+        ("altair", ["evaluate", "log.ndjson", "--policy", "uniform", "--html", "page.html"]),
+    ],
+)
+def test_commands_name_the_library_that_is_missing_before_they_begin(missing, command, tmp_path):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from treebandit.cli import main; "
+        f"sys.argv = {['treebandit', *command]}; main()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    told = f"treebandit: {missing} is not installed; run: pip install 'treebandit[experiments]'\n"
+    assert (run.stderr, run.stdout, run.returncode) == (told, "", 2)

@@ -86,6 +86,33 @@ def test_deciding_loads_no_tree_library(tmp_path):
     assert shown.strip() == "[]"
 
 
+def test_every_public_name_tells_which_extra_brings_what_it_lacks():
+    code = f"""
+import sys
+from importlib import import_module
+
+class OnlyNeeded:
+    known = sys.stdlib_module_names | {{"treebandit", "numpy", "numba", "llvmlite", "narwhals"}}
+
+    def find_spec(self, name, path=None, target=None):
+        if path is None and name not in self.known:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, OnlyNeeded())
+from treebandit import errors
+for package in {PACKAGES}:
+    for name in import_module(package).__all__:
+        try:
+            getattr(import_module(package), name)
+        except errors.MissingExtraError as error:
+            print(package, error.extra)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    told = {tuple(line.split()) for line in done.stdout.splitlines()}
+    assert told >= {("treebandit.evaluation", "evaluation"), ("treebandit.reports", "experiments")}
+
+
 def test_every_error_is_in_the_tree_of_the_docstring_and_exported():
     classes = {name for name, value in vars(errors).items() if isinstance(value, type)}
     assert classes == set(errors.__all__)

@@ -16,7 +16,7 @@ from importlib import import_module
 from reprlib import repr as _short
 from typing import Any, Literal, get_args, get_type_hints
 
-from treebandit.errors import DescriptionError, nearest
+from treebandit.errors import DescriptionError, MissingExtraError, nearest
 
 Kind = Literal["agent", "tree learner", "environment", "oracle"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -123,6 +123,13 @@ _APART = (
     "policies",
     "reports",
 )
+#: The extra that brings the libraries that modules of a package import.
+_EXTRAS = {
+    "environments": "evaluation",
+    "evaluation": "evaluation",
+    "experiments": "experiments",
+    "reports": "experiments",
+}
 
 Exports = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
 #: Classes of one's own: by themselves, or by the name that a description has for them.
@@ -148,7 +155,7 @@ def exports(package: str) -> Exports:
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        value = _loaded(homes[name], name)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -156,6 +163,17 @@ def exports(package: str) -> Exports:
         return sorted({*homes, *vars(sys.modules[package])})
 
     return list(homes), get, names
+
+
+def _loaded(home: str, name: str) -> Any:
+    """A public name from the module that defines it; a MissingExtraError where a library of that is missing."""
+    try:
+        return getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        library, extra = str(error.name).partition(".")[0], _EXTRAS.get(home.split(".")[1])
+        if extra is None or library == _PACKAGE:
+            raise
+        raise MissingExtraError(library, extra) from error
 
 
 def registered(kind: Kind) -> dict[str, str]:
@@ -179,7 +197,7 @@ def find(
     if isinstance(name, str):
         homes = {each: home for kind in kinds for each, home in registered(kind).items()}
         if name in homes:
-            found: Callable[..., Any] = getattr(import_module(homes[name]), name)
+            found: Callable[..., Any] = _loaded(homes[name], name)
             return found
         # A script that has become a module since, or the other way round, still knows the class by its last name.
         alike = {given for other, given in own.items() if ":" in name and _last(other) == _last(name)}

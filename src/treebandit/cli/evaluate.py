@@ -69,8 +69,11 @@ def evaluate(
     page = None if html is None else writable_file(html, "--html")
     from treebandit import evaluation as package
     from treebandit import reports
+    from treebandit.evaluation import open_log
     from treebandit.evaluation.opening import FORMATS
 
+    if page is not None:
+        from treebandit.reports import write_evaluation_page
     if form is not None and form not in FORMATS:
         raise ParameterError(f"--format is {form!r}; give one of {', '.join(FORMATS)}")
     settings: dict[str, Any] = {"interval": interval, "level": level, "anyway": anyway, "floor": floor}
@@ -81,7 +84,7 @@ def evaluate(
     if estimator:
         named = [each for name in estimator for each in (package.ESTIMATORS if name == "all" else [name])]
         settings["estimators"] = tuple(dict.fromkeys(named))
-    opened = package.open_log(log, form=form, duplicates=duplicates)  # type: ignore[arg-type]
+    opened = open_log(log, form=form, duplicates=duplicates)  # type: ignore[arg-type]
     found = package.evaluate(opened, policy, **settings)
     if json:
         print_json(json_module.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
@@ -90,6 +93,6 @@ def evaluate(
 
         reports.print_evaluation(found, Console())
     if page is not None:
-        typer.echo(f"page: {reports.write_evaluation_page(found, page)}", err=json)
+        typer.echo(f"page: {write_evaluation_page(found, page)}", err=json)
     if all(each.refusal is not None for each in found.policies) and not anyway:
         raise typer.Exit(3)

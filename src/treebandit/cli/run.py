@@ -69,8 +69,8 @@ def run(
     """
     from rich.console import Console
 
-    from treebandit.experiments.execution import execute
-    from treebandit.experiments.study_file import load_study
+    from treebandit.experiments import execute, load_study
+    from treebandit.reports import print_table, read_results, summarise
 
     folder = writable_folder(into, "--into")
     if cluster is not None and not cluster.strip():
@@ -95,8 +95,6 @@ def run(
         print_line(console, "stopped; the same command goes on from here")
         raise typer.Exit(130) from None
     if failed < len(specs):
-        from treebandit.reports import print_table, read_results, summarise
-
         results = read_results(folder)
         print_table(summarise(results), console, results)
     if failed:

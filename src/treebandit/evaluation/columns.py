@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from treebandit.errors import LogError, MissingExtraError, nearest
+import polars as pl
 
-try:
-    import polars as pl
-except ImportError as error:
-    raise MissingExtraError("polars", "evaluation") from error
+from treebandit.errors import LogError, nearest
 
 TIME = pl.Datetime("us", "UTC")
 

@@ -9,16 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import numpy as np
 import polars as pl
-
-from treebandit.errors import MissingExtraError
-
-try:
-    import altair as alt
-    import vl_convert
-except ImportError as error:
-    raise MissingExtraError(error.name or "altair", "experiments") from error
+import vl_convert
 
 from treebandit.environments.fixed_routes import FixedRoute
 from treebandit.experiments.records import load_records

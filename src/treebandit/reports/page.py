@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from treebandit.errors import MissingExtraError
 from treebandit.files import write_whole
 from treebandit.reports.charts import Figure
 from treebandit.reports.figures import figures, javascript
@@ -17,12 +18,6 @@ from treebandit.reports.paper import paper_citation
 from treebandit.reports.provenance import about_data, played_studies, provenance_rows, settings
 from treebandit.reports.summary import Results, read_results, summarise
 from treebandit.reports.tables import tables
-
-try:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-except ImportError as error:
-    raise MissingExtraError(error.name or "jinja2", "experiments") from error
 
 
 def write_page(source: str | Path | Results, file: str | Path) -> Path:
