@@ -261,6 +261,12 @@ def place_before(store: Store, row: BanditRow, until: int, most: int) -> int:
     return int(found[0][0]) if found else 0
 
 
+def unlearned(store: Store, row: BanditRow, learned: int) -> int:
+    """How many entries came after a place, but for those that the learner logs itself."""
+    sql = "SELECT count(*) FROM entries WHERE bandit = ? AND place > ? AND kind NOT IN ('publish', 'close')"
+    return int(store.rows(sql, (row.id, learned))[0][0])
+
+
 def last_time(store: Store, row: BanditRow, kind: str) -> int | None:
     """When the newest entry of a kind was stored."""
     found: int | None = store.rows(
