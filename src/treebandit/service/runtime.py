@@ -107,9 +107,11 @@ class Runtime:
 
     @property
     def warnings(self) -> Troubles:
-        """What is wrong while it decides all the same: with an older model, or without learning."""
-        unreadable = {Trouble("settings", name): why for name, why in self.store.unreadable.items()}
-        return {**self._warnings, **unreadable, **({} if self.learner is None else self.learner.failures)}
+        """What is wrong while it is ready all the same: an older model decides, nothing is learned, or stored."""
+        found = {Trouble("settings", name): why for name, why in self.store.unreadable.items()}
+        if self.writer.failure:
+            found[Trouble("log")] = self.writer.failure
+        return {**self._warnings, **found, **({} if self.learner is None else self.learner.failures)}
 
     async def start(self) -> None:
         """Read the store, begin to write and to learn, and compile what decisions need."""
