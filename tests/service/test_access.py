@@ -13,9 +13,10 @@ from service.served import Served
 from treebandit.errors import ParameterError
 from treebandit.service import app, serve
 from treebandit.service.access import is_loopback
+from treebandit.service.config import BanditConfig, checked
 from treebandit.service.keys import KeyRing
 from treebandit.service.logs import JsonFormatter
-from treebandit.service.runtime import Limits
+from treebandit.service.runtime import Limits, Runtime
 from treebandit.service.serve import make_server
 from treebandit.service.store import Store
 from treebandit.service.troubles import Trouble
@@ -168,6 +169,29 @@ def test_keys_are_hashed_named_once_and_removed(served, url, secrets):
     served.until(lambda: status(served, "GET", "/v1/bandits", secret) == 401)
     with pytest.raises(ParameterError, match="no key"):
         ring.remove("passing")
+
+
+def test_a_removed_key_is_useless_while_a_model_is_loaded(tmp_path, monkeypatch):
+    loading, go_on, load = threading.Event(), threading.Event(), Runtime._loaded
+
+    def slow(*given):
+        loading.set()
+        assert go_on.wait(60)
+        return load(*given)
+
+    with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
+        ring = KeyRing(served.store)
+        secret = ring.add("old", ["read"])
+        served.store.put_bandit("first", lambda _: checked(BanditConfig()))
+        monkeypatch.setattr(Runtime, "_loaded", slow)
+        served.store.put_bandit("second", lambda _: checked(BanditConfig()))
+        assert loading.wait(30)
+        ring.remove("old")
+        try:
+            headers = {"X-Api-Key": secret}
+            served.until(lambda: served.http.get("/v1/bandits", headers=headers).status_code == 401, 20)
+        finally:
+            go_on.set()
 
 
 def test_without_keys_only_this_machine_is_served(tmp_path):

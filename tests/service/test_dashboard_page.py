@@ -61,6 +61,9 @@ def test_an_empty_service_shows_the_way_and_fills_by_itself(browser, served):
     fill(served, "shop", 12)
     browser.wait_for("document.getElementById('foot').textContent.includes('12 decisions')")
     assert "Not enough evidence yet" in text(browser, "#headline")
+    browser.wait_for(
+        "document.getElementById('versions-note').textContent.includes('has learned the whole log')"
+    )
     fill_more = [served.decide(f"more-{number}") for number in range(5)]
     assert len(fill_more) == 5
     browser.wait_for("document.getElementById('foot').textContent.includes('17 decisions')")

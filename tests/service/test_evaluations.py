@@ -42,7 +42,7 @@ def test_policies_are_evaluated_on_the_log(served):
     assert "result" not in listed[0]
 
 
-def test_what_cannot_be_evaluated_is_told(served):
+def test_what_cannot_be_evaluated_is_told(served, monkeypatch):
     path = "/v1/bandits/shop/evaluations"
     for wrong in ({}, {"policies": []}, {"policies": ["king"]}, {"policies": ["uniform"], "since": "x"}):
         served.call("POST", path, wrong, 400)
@@ -55,11 +55,16 @@ def test_what_cannot_be_evaluated_is_told(served):
         ({"policies": ["arm:"]}, "give uniform, logging, agent, arm:NAME or version:N"),
         ({"policies": ["agent\n"]}, "give uniform, logging, agent, arm:NAME or version:N"),
         ({"policies": ["version:-1"]}, "give uniform, logging, agent, arm:NAME or version:N"),
+        (
+            {"policies": ["uniform", "version:999"]},
+            "no model is kept for 'version:999'; versions are listed at",
+        ),
         ({"policies": {"uniform": "uniform"}}, "Expected `array`, got `object` - at `$.policies`"),
     ):
         error = served.call("POST", path, {"policies": ["uniform"], **more}, 400)["error"]
         assert says in error["message"]
     served.call("GET", f"{path}/none", status=404)
+    monkeypatch.setattr(models, "kept", lambda store, bandit: {999: 0})  # and is gone when its turn comes
     reply = done(served, policies=["version:999"])
     assert reply["state"] == "failed"
     assert "no model is kept" in reply["reason"]

@@ -1,4 +1,5 @@
 import tempfile
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -9,6 +10,7 @@ from service.shop import Shop, play
 import treebandit
 from treebandit.errors import ParameterError, SavedFileError
 from treebandit.service import erasure, models, saved_agents
+from treebandit.service.api_models import _versions
 from treebandit.service.config import BanditConfig, build_agent, changed, checked
 from treebandit.service.entries import NewEntry
 from treebandit.service.log import Group
@@ -162,3 +164,21 @@ def test_an_uploaded_model_that_cannot_be_read_is_passed_over_where_another_was_
             pass
         assert state(live.agent, tmp_path) == expected
     assert shop.fold().rows > 0
+
+
+def test_of_older_versions_fewer_are_kept_and_all_of_them_are_listed(store):
+    shop, session = Shop(store), store.database.learner_session()
+    assert models.kept(store, shop.row.id) == {}
+    for newest in range(1, 301):
+        models.publish(store, session.connection, shop.row.id, b"", models.Published(0, newest, newest))
+        ages = [newest - version for version in sorted(models.kept(store, shop.row.id), reverse=True)]
+        assert ages[:4] == [0, 1, 2, 3][:newest]
+        assert all(older <= 2 * younger for younger, older in pairwise(ages[1:]))
+        assert 2 * (ages[-1] + 1) >= newest
+    assert len(ages) < 20
+    listed = _versions(store, shop.now).versions
+    assert [300 - each.version for each in listed if each.kept] == ages
+    assert [each.version for each in listed[:100]] == list(range(300, 200, -1))
+    assert len(listed) == 100 + sum(age >= 100 for age in ages)
+    assert all(each.learned == each.version for each in listed)
+    session.close()

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -280,3 +281,28 @@ def test_a_replica_cut_off_from_its_store_answers_503_and_nothing_else(namespace
                 replica.stop()
     finally:
         cluster.remove()
+
+
+def test_a_store_that_can_be_read_and_not_written_is_a_warning(tmp_path, monkeypatch, caplog):
+    with Served(f"sqlite:///{tmp_path}/store.db", learner="none") as served:
+        served.make()
+        served.until(lambda: served.http.get("/health/ready").status_code == 200, 240)
+
+        def full(*_):
+            raise sqlite3.OperationalError("database or disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(served.store, "append", full)
+            for _ in range(3):
+                assert "disk is full" in served.decide(status=503)["error"]["message"]
+            assert (
+                "cannot be written: database or disk"
+                in served.call("GET", "/health/ready")["warnings"]["log"]
+            )
+            alerts = served.call("GET", "/v1/bandits/shop/dashboard")["alerts"]
+            assert "database or disk is full" in alerts[0]["says"]
+        assert [each.levelname for each in caplog.records if "disk is full" in each.getMessage()] == [
+            "WARNING"
+        ]
+        served.decide()
+        assert served.call("GET", "/health/ready") == {"status": "ok"}

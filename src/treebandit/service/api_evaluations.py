@@ -27,6 +27,7 @@ async def start(request: Request) -> Response:
     asked = await body(request, EvaluationRequest)
     service = runtime(request)
     service.jobs.check(asked)
+    await from_store(request, service.jobs.check_models, row, asked)
     number = await service.jobs.start(row, asked)
     found = await from_store(request, jobs.find, service.store, row, number)
     return json_answer(found[0], 202)

@@ -117,12 +117,9 @@ async def roll_back(request: Request) -> Response:
 
 
 def _versions(store: Store, row: BanditRow) -> VersionsAnswer:
-    kept = {
-        each[0]
-        for each in store.rows("SELECT version FROM models WHERE bandit = ? AND kind = 'snapshot'", (row.id,))
-    }
+    kept = models.kept(store, row.id)
     found = []
-    for time, data in queries.versions(store, row):
+    for time, data in queries.versions(store, row, times=list(kept.values())):
         what = msgspec.json.decode(data, type=models.Published)
         told = msgspec.structs.asdict(what)
         found.append(VersionAnswer(**told, time=iso(time), kept=what.version in kept))

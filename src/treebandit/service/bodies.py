@@ -271,7 +271,7 @@ class ErasureAnswer(msgspec.Struct, omit_defaults=True):
 
 
 class HealthAnswer(msgspec.Struct, omit_defaults=True):
-    """Whether it is ready; what is missing where it is not. warnings: what is wrong while it decides all the same.
+    """Whether it is ready; what is missing where it is not. warnings: what else is wrong.
 
     Both are for a key with the role `read`; others see the status only.
     """

@@ -145,7 +145,7 @@ def dashboard(
             for time, each in published
         ],
         version=max(row.version, published[0][1].version) if published else row.version,
-        behind=max(0, row.place - published[0][1].learned) if published else row.place,
+        behind=queries.unlearned(store, row, published[0][1].learned if published else 0),
         latency=[],
         latency_seconds=0.0,
         alerts=alerts(

@@ -134,7 +134,7 @@ class DashboardAnswer(msgspec.Struct, kw_only=True):
     """Everything that the dashboard shows of one bandit.
 
     since, until: the decisions that it is about; capped: older ones were left out. awaiting: decisions whose reward is
-    not final yet.
+    not final yet. behind: entries of the log that came after what the newest version has learned.
     """
 
     name: str

@@ -105,6 +105,13 @@ class Jobs:
             if moment is not None:
                 microseconds(moment)
 
+    def check_models(self, row: BanditRow, asked: EvaluationRequest) -> None:
+        """Raise where the model of a policy is not there."""
+        kept = models.kept(self._store, row.id)
+        for policy in asked.policies:
+            if _is_model(policy) and (not kept if policy == "agent" else _version(policy) not in kept):
+                raise _no_model(policy)
+
     async def start(self, row: BanditRow, asked: EvaluationRequest) -> str:
         """Take a request; its id. Refuse it where too many wait."""
         if self._taken >= self._most:
@@ -339,17 +346,30 @@ def _judged_on(place: int) -> str:
 
 def _model(store: Store, row: BanditRow, policy: str) -> models.Model | None:
     """The model that a policy names; None where it names none."""
-    if policy != "agent" and not policy.startswith("version:"):
+    if not _is_model(policy):
         return None
     if policy == "agent":
         found = models.newest(store, row.id, "snapshot")
     else:
-        found = models.model(store, row.id, "snapshot", int(policy.partition(":")[2]))
+        found = models.model(store, row.id, "snapshot", _version(policy))
     if found is None:
-        raise InputError(
-            f"no model is kept for {policy!r}; versions are listed at /v1/bandits/NAME/model/versions"
-        )
+        raise _no_model(policy)
     return found
+
+
+def _is_model(policy: str) -> bool:
+    return policy == "agent" or policy.startswith("version:")
+
+
+def _version(policy: str) -> int:
+    return int(policy.partition(":")[2])
+
+
+def _no_model(policy: str) -> InputError:
+    return InputError(
+        f"no model is kept for {policy!r}; versions are listed at /v1/bandits/NAME/model/versions, where `kept` tells "
+        "which models are there"
+    )
 
 
 def main() -> None:

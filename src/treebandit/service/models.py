@@ -19,7 +19,10 @@ from treebandit.service.saved_agents import loaded, publishable
 from treebandit.service.store import BanditRow, Store
 
 ModelKind = Literal["snapshot", "checkpoint", "upload"]
-_KEPT = {"snapshot": 20, "checkpoint": 4, "upload": 1_000_000}
+_CHECKPOINTS = 4
+#: Of each power of two, snapshots whose version is one of its last so many multiples: an evaluation needs a model that
+#: is older than the wait, however often new ones are published.
+_SNAPSHOTS = 4
 
 
 class Published(msgspec.Struct):
@@ -83,6 +86,11 @@ def publish(store: Store, connection: Connection, bandit: int, data: bytes, what
         what.bytes = len(data)
         stored = store.log(connection, bandit, "publish", msgspec.json.encode(what))
         _insert(connection, bandit, "snapshot", what.version, what.learned, stored.time, {}, data)
+        connection.rows(
+            "DELETE FROM models WHERE bandit = ? AND kind = 'snapshot' "
+            f"AND version + {_SNAPSHOTS} * (version & -version) <= ?",
+            (bandit, what.version),
+        )
         connection.rows("UPDATE bandits SET version = ? WHERE id = ?", (what.version, bandit))
     return what.version
 
@@ -97,6 +105,12 @@ def checkpoint(
             "DELETE FROM models WHERE bandit = ? AND kind = 'checkpoint' AND version = ?", (bandit, place)
         )
         _insert(connection, bandit, "checkpoint", place, place, time, note, data)
+        of_bandit = "FROM models WHERE bandit = ? AND kind = 'checkpoint'"
+        connection.rows(
+            f"DELETE {of_bandit} AND version <= "
+            f"(SELECT version {of_bandit} ORDER BY version DESC LIMIT 1 OFFSET {_CHECKPOINTS})",
+            (bandit, bandit),
+        )
 
 
 def close_waits(store: Store, connection: Connection, bandit: int) -> bool:
@@ -171,6 +185,12 @@ def roll_back(store: Store, bandit: int, version: int) -> Stored | None:
         return None
     body = msgspec.json.encode(RolledBack(version, found.learned))
     return store.append_now(Group(bandit, [NewEntry("rollback", body)]))[0]
+
+
+def kept(store: Store, bandit: int) -> dict[int, int]:
+    """The versions whose models are there, and when each was published."""
+    sql = "SELECT version, time FROM models WHERE bandit = ? AND kind = 'snapshot'"
+    return dict(store.rows(sql, (bandit,)))
 
 
 def published(store: Store, bandit: int, version: int) -> Published | None:
@@ -256,11 +276,6 @@ def _insert(
     connection.rows(
         "INSERT INTO models (bandit, kind, version, place, time, note, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (bandit, kind, version, place, time, msgspec.json.encode(note).decode(), data),
-    )
-    connection.rows(
-        "DELETE FROM models WHERE bandit = ? AND kind = ? AND version <= (SELECT min(version) FROM (SELECT version "
-        f"FROM models WHERE bandit = ? AND kind = ? ORDER BY version DESC LIMIT {_KEPT[kind]}) AS kept) - 1",
-        (bandit, kind, bandit, kind),
     )
 
 

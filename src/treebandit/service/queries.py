@@ -261,6 +261,12 @@ def place_before(store: Store, row: BanditRow, until: int, most: int) -> int:
     return int(found[0][0]) if found else 0
 
 
+def unlearned(store: Store, row: BanditRow, learned: int) -> int:
+    """How many entries came after a place, but for those that the learner logs itself."""
+    sql = "SELECT count(*) FROM entries WHERE bandit = ? AND place > ? AND kind NOT IN ('publish', 'close')"
+    return int(store.rows(sql, (row.id, learned))[0][0])
+
+
 def last_time(store: Store, row: BanditRow, kind: str) -> int | None:
     """When the newest entry of a kind was stored."""
     found: int | None = store.rows(
@@ -269,11 +275,19 @@ def last_time(store: Store, row: BanditRow, kind: str) -> int | None:
     return found
 
 
-def versions(store: Store, row: BanditRow, limit: int = 100) -> list[tuple[int, bytes]]:
-    """When models were published, newest first, and the bodies of these entries (`models.Published`)."""
-    found = store.rows(
-        "SELECT time, body FROM entries WHERE bandit = ? AND kind = 'publish' "
-        f"ORDER BY time DESC, place DESC LIMIT {int(limit)}",
-        (row.id,),
+def versions(
+    store: Store, row: BanditRow, limit: int = 100, *, times: Sequence[int] = ()
+) -> list[tuple[int, bytes]]:
+    """When models were published, newest first, and the bodies of these entries (`models.Published`).
+
+    times: those that were published then are there, too.
+    """
+    where = "FROM entries WHERE bandit = ? AND kind = 'publish'"
+    newest = store.rows(
+        f"SELECT time, body {where} ORDER BY time DESC, place DESC LIMIT {int(limit)}", (row.id,)
     )
-    return [(each[0], bytes(each[1])) for each in found]
+    if older := [each for each in times if newest and each < newest[-1][0]]:
+        with store.session() as connection:
+            sql = f"SELECT time, body {where} AND time IN ({{marks}})"
+            newest += sorted(in_chunks(connection, sql, row.id, older), reverse=True)
+    return [(each[0], bytes(each[1])) for each in newest]

@@ -98,7 +98,7 @@ class Runtime:
         self._refused: dict[int, tuple[int, float]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._look = asyncio.Event()
-        self._watcher: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._refreshing = asyncio.Lock()
         self._next_look: asyncio.Task[None] | None = None
         #: What keeps this process from being ready: what is missing -> why.
@@ -107,9 +107,11 @@ class Runtime:
 
     @property
     def warnings(self) -> Troubles:
-        """What is wrong while it decides all the same: with an older model, or without learning."""
-        unreadable = {Trouble("settings", name): why for name, why in self.store.unreadable.items()}
-        return {**self._warnings, **unreadable, **({} if self.learner is None else self.learner.failures)}
+        """What is wrong while it is ready all the same: an older model decides, nothing is learned, or stored."""
+        found = {Trouble("settings", name): why for name, why in self.store.unreadable.items()}
+        if self.writer.failure:
+            found[Trouble("log")] = self.writer.failure
+        return {**self._warnings, **found, **({} if self.learner is None else self.learner.failures)}
 
     async def start(self) -> None:
         """Read the store, begin to write and to learn, and compile what decisions need."""
@@ -122,14 +124,14 @@ class Runtime:
             await self.refresh()
         except StoreError as error:
             self.missing[_STORE] = str(error)
-        self._watcher = asyncio.create_task(self._watch())
-        self._warm = asyncio.create_task(self._warm_up())
+        self._tasks = [
+            asyncio.create_task(work) for work in (self._watch(), self._watch_keys(), self._warm_up())
+        ]
 
     async def stop(self) -> None:
         """Store what was accepted, keep a checkpoint, and end."""
-        for task in (self._watcher, self._warm):
-            if task is not None:
-                task.cancel()
+        for task in self._tasks:
+            task.cancel()
         await self.jobs.stop()
         if self.learner is not None:
             await asyncio.to_thread(self.learner.stop)
@@ -269,9 +271,13 @@ class Runtime:
             except TimeoutError:
                 pass
             self._look.clear()
-            # Keys first: whatever is wrong with bandits, a key that was removed is useless.
-            await self._try("keys", lambda: self._in_store(self.keys.refresh))
             await self._try("bandits", self.refresh)
+
+    async def _watch_keys(self) -> None:
+        """By itself: however long models take to load, a key that was removed is useless within a second."""
+        while True:
+            await self._try("keys", lambda: self._in_store(self.keys.refresh))
+            await asyncio.sleep(self._poll)
 
     async def _try(self, what: str, look: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -6,6 +6,7 @@ A request that is alone may be stored on its own thread, where that is quick.
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 import time
@@ -17,6 +18,8 @@ from treebandit.service.database import Connection
 from treebandit.service.entries import New, Stored
 from treebandit.service.log import Group
 from treebandit.service.store import Store
+
+_log = logging.getLogger("treebandit.service")
 
 _MOST_AT_ONCE = 1000
 _MOST_WAITING = 20_000
@@ -49,6 +52,8 @@ class LogWriter:
         #: Commits in a row, up to now, that were quick and of one request.
         self._quick = 0
         self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
+        #: Why the last commit has failed; empty while all is well.
+        self.failure = ""
 
     def start(self) -> None:
         """Begin."""
@@ -96,6 +101,7 @@ class LogWriter:
             return None  # the writer's thread tries again, has patience with others, and tells what is wrong
         finally:
             self._in_use.release()
+        self.failure = ""
         self._note(1, time.monotonic() - started)
         return stored
 
@@ -156,7 +162,7 @@ class LogWriter:
     def _append(self, groups: list[Group]) -> list[list[Stored]]:
         database = self._store.database
         try:
-            return self._store.append(groups, self._connected(patience=_PATIENCE))
+            stored = self._store.append(groups, self._connected(patience=_PATIENCE))
         except database.collision:
             raise
         except database.unavailable as error:
@@ -164,7 +170,13 @@ class LogWriter:
                 raise  # one of the groups cannot be stored, and must not fail the others
             self._drop()
             said = str(error).strip().partition("\n")[0]
-            raise StoreError(f"the store {self._store.url} cannot be written: {said}") from error
+            failure = f"the store {self._store.url} cannot be written: {said}"
+            if not self.failure:
+                _log.warning(failure)
+            self.failure = failure
+            raise StoreError(failure) from error
+        self.failure = ""
+        return stored
 
     def _drop(self) -> None:
         if self._connection is not None:

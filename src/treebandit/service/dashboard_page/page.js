@@ -142,7 +142,7 @@ const board = (answer) => {
     table(at("latency"), ["request", "half within", "95 %", "99 %", "requests"], answer.latency.map((each) =>
       [each.operation, seconds(each.half), seconds(each.p95), seconds(each.p99), each.requests.toLocaleString("en")]));
   } else nothing(at("latency"), "No requests in the last minutes.");
-  at("versions-note").textContent = `Version ${answer.version} decides. ${answer.behind ? `${answer.behind.toLocaleString("en")} entries of the log came after what it has learned.` : "It has learned the whole log."}`;
+  at("versions-note").textContent = `Version ${answer.version} decides. ${answer.behind ? `${answer.behind.toLocaleString("en")} of the log's entries came after what it has learned.` : "It has learned the whole log."}`;
   if (answer.versions.length) {
     table(at("versions"), ["version", "published", "rows", "rebuilds", "took"], answer.versions.slice(0, 6).map((each) =>
       [String(each.version), new Date(each.time).toLocaleTimeString(), each.rows.toLocaleString("en"), String(each.rebuilds), each.rebuilds ? seconds(each.rebuild_seconds) : "–"]));
