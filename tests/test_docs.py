@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from treebandit.checks import check_agent
@@ -86,6 +87,20 @@ def test_the_agent_made_of_parts_on_the_page_keeps_all_promises():
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "own-agent.md", "exec"), names)
     check_agent(names["OptimisticLinTS"])
+
+
+def test_the_trees_on_the_page_on_tree_libraries_predict_as_their_library_does():
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    names, page = {}, (DOCS / "how-to" / "own-trees.md").read_text(encoding="utf-8")
+    exec(compile(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], "own-trees.md", "exec"), names)
+    random = np.random.default_rng(0)
+    neighbours = 2.0**24 + 2.0 * random.integers(0, 40, (200, 2))  # with no 32-bit number between them
+    for rows in (neighbours.astype(np.float32), random.normal(size=(200, 2)).astype(np.float32)):
+        targets = random.normal(size=200)
+        model = GradientBoostingRegressor(n_estimators=50, min_samples_leaf=2, random_state=1)
+        forest = names["GradientBoosting"]().fit(rows, targets, seed=1)
+        np.testing.assert_allclose(forest.predict(rows), model.fit(rows, targets).predict(rows))
 
 
 def test_the_code_on_the_inputs_page_does_what_it_says(capsys):

@@ -1,3 +1,4 @@
+import pickle
 import sys
 
 import numpy as np
@@ -276,3 +277,19 @@ def test_columns_of_the_smallest_numbers_do_not_overflow(size):
     )
     agent.choose(offered)
     assert np.isfinite(agent.estimate(offered).mean).all()
+
+
+@pytest.mark.parametrize("matrix", ["diagonal", "full"])
+def test_a_pickled_agent_holds_no_tensors_which_a_spawned_process_could_not_open(matrix):
+    agent = NeuralTS(hidden=(4, 3), epochs=1, matrix=matrix, seed=0)
+    rows, arms = np.random.default_rng(0).normal(size=(60, 3)), ["a", "b"] * 30
+    agent.learn(rows[:40], rows[:40, 0], arms=arms[:40])
+    content = pickle.dumps(agent)
+    assert b"torch" not in content
+    again = pickle.loads(content)
+    for each in (agent, again):
+        each.learn(rows[40:], rows[40:, 0], arms=arms[40:])
+    for row in rows:
+        chosen = [each.choose(row, arms=["a", "b", "c"]).tolist() for each in (agent, again)]
+        assert chosen[0] == chosen[1]
+    assert again.estimate(rows, arms=arms).mean.tolist() == agent.estimate(rows, arms=arms).mean.tolist()

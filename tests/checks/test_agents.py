@@ -344,3 +344,15 @@ def test_a_missing_library_is_not_a_broken_contract():
 
 def test_uniform_is_sound():
     check_agent(Uniform)
+
+
+class WholeScores(Plain):
+    """Scores by how many rows it has learned: whole numbers."""
+
+    def score(self, candidates):
+        super().score(candidates)
+        return np.full(len(candidates), self.learned[1])
+
+
+def test_whole_numbers_are_scores():
+    check_agent(WholeScores, skip=UNSAVED)

@@ -166,3 +166,10 @@ def test_rows_that_are_kept_are_no_longer_the_callers():
     more = np.random.default_rng(1).normal(size=(40, 2)).astype(np.float32)
     predicted = [model.partial_fit(more, more[:, 0]).predict(more).tolist() for model in (one, other)]
     assert predicted[0] == predicted[1]
+
+
+@pytest.mark.parametrize("largest", [1e39, 1e300])
+def test_numbers_beyond_32_bits_are_called_too_large(largest):
+    rows = np.random.default_rng(0).normal(size=(20, 2)) * [1.0, largest]
+    with pytest.raises(InputError, match=r"column 1 is infinite in row \d, or too large for 32 bits"):
+        TreeEnsembleRegressor(HistogramForest(n_trees=3)).fit(rows, rows[:, 0])

@@ -91,7 +91,7 @@ class AgentSubject(Subject[Agent]):
         scores, n = np.asarray(agent.score(candidates)), len(candidates)
         contract = "score returns one finite number per candidate"
         self.require(scores.shape == (n,), contract, f"{n} candidates got shape {scores.shape}")
-        kept = scores.dtype.kind == "f" and np.isfinite(scores).all()
+        kept = scores.dtype.kind in "fiu" and np.isfinite(scores).all()
         self.require(kept, contract, f"it returned {scores.tolist()}")
         return scores
 

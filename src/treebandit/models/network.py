@@ -82,6 +82,18 @@ class GradientNetwork:
         self._lengthen(self._initial_upper())
         self.grow(1 if blocks is None else blocks)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Arrays alone: torch hands tensors over to a spawned process as files, views and generators by ones that it
+        # cannot open. The model gives the generator back.
+        left_out = ("_weights", "_curvature", "_generator")
+        own = {name: value for name, value in vars(self).items() if name not in left_out}
+        return {**own, "vectors": self.vectors.numpy(), "_matrix": self._matrix.numpy()}
+
+    def __setstate__(self, members: dict[str, Any]) -> None:
+        vars(self).update(members)
+        self.vectors, self._matrix = map(load_torch().from_numpy, (members["vectors"], members["_matrix"]))
+        self._renew_views()
+
     def grow(self, blocks: int) -> None:
         """See to it that there are so many blocks; new ones have random weights and have seen nothing."""
         bound = 1.0 / math.sqrt(self._sizes[0])

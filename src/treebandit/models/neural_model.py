@@ -47,6 +47,16 @@ class NeuralModel(HistoryModel):
         self._arms = ArmIndex()
         self._level = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_generator": self._generator.get_state().numpy()}
+
+    def __setstate__(self, members: dict[str, Any]) -> None:
+        vars(self).update(members)
+        self._generator = load_torch().Generator()
+        self._generator.set_state(load_torch().from_numpy(members["_generator"]))
+        if self.network is not None:
+            self.network._generator = self._generator
+
     @property
     def fitted(self) -> bool:
         """Whether there is a network yet."""

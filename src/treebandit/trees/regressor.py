@@ -268,8 +268,9 @@ class TreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         wanted = {**AS_NUMBERS, "ensure_min_samples": 2 if reset else 1, "y_numeric": True}
         values, targets = validate_data(self, table_of(X), targets_of(y), reset=reset, **wanted)
         before: ColumnUnits = ColumnUnits.none(self._columns) if reset else self._units
+        features = before.completed(values).narrow(values, self._columns)  # says what is too large
         self._units: ColumnUnits = before.learned(values, self._columns)
-        return self._units.narrow(values, self._columns), np.asarray(targets, np.float64)
+        return features, np.asarray(targets, np.float64)
 
     @property
     def _columns(self) -> Columns:
