@@ -1,5 +1,6 @@
 """Decision logs: what is written is read again, late rewards are joined, and impossible rows are reported."""
 
+import errno
 import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -113,6 +114,22 @@ def test_nothing_is_added_to_a_packed_file_that_is_cut_short(tmp_path):
     with pytest.raises(LogError, match="cannot be written: Compressed file ended before"):
         DecisionLog.from_records([record(99)]).append(file)
     assert file.read_bytes() == cut
+
+
+@pytest.mark.parametrize("name", ["log.ndjson", "log.jsonl.gz"])
+def test_lines_that_cannot_be_written_to_their_end_are_taken_back(tmp_path, monkeypatch, name):
+    DecisionLog.from_records([record(0)]).append(tmp_path / name)
+
+    def full(frame, file):
+        file.write(b'{"id": "d1", "cho')
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_files, "_write_lines", full)
+        with pytest.raises(LogError, match="cannot be written: No space left"):
+            DecisionLog.from_records([record(1)]).append(tmp_path / name)
+    DecisionLog.from_records([record(2)]).append(tmp_path / name)
+    assert [each["id"] for each in DecisionLog.read(tmp_path / name).records()] == ["d0", "d2"]
 
 
 def test_late_rewards_are_joined_by_id(tmp_path):

@@ -85,10 +85,15 @@ def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
         else:
             # A writer that was cut short left half a line: it must not swallow ours. What cannot be unpacked to its end
             # is refused here: nothing behind it would ever be read.
-            whole = place.stat().st_size == 0 or _last_byte(place) == b"\n"
-            with gzip.open(place, "ab") if place.suffix == ".gz" else open(place, "ab") as file:
-                file.write(b"" if whole else b"\n")
-                _write_lines(frame, file)
+            size = place.stat().st_size
+            whole = size == 0 or _last_byte(place) == b"\n"
+            try:
+                with gzip.open(place, "ab") if place.suffix == ".gz" else open(place, "ab") as file:
+                    file.write(b"" if whole else b"\n")
+                    _write_lines(frame, file)
+            except BaseException:
+                os.truncate(place, size)  # half a line would make the whole log unreadable
+                raise
 
 
 def _is_folder(place: Path) -> bool:
