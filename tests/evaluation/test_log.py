@@ -99,6 +99,22 @@ def test_half_a_line_left_by_a_killed_writer_does_not_swallow_the_next_and_is_to
         DecisionLog.read(file)
 
 
+@pytest.mark.parametrize("bad", [1, 12_345, 25_001])
+def test_the_line_that_cannot_be_read_is_found_by_halves(tmp_path, monkeypatch, bad):
+    """Line by line the search took a minute for 50,000 decisions."""
+    lines = as_text(
+        {"id": f"d{number}", "chosen": [0], "arms": ["a"]} for number in range(25_000)
+    ).splitlines()
+    lines.insert(bad - 1, '{"id": "d1", "cho')
+    (tmp_path / "log.ndjson").write_text("\n".join(lines))
+    read = []
+    scan = log_files.scan_part
+    monkeypatch.setattr(log_files, "scan_part", lambda part: read.append(len(part)) or scan(part))
+    with pytest.raises(LogError, match=rf'line {bad}: \{{"id": "d1", "cho'):
+        DecisionLog.read(tmp_path / "log.ndjson")
+    assert len(read) < 25
+
+
 def test_lines_are_added_to_a_packed_file_whose_last_has_no_end(tmp_path):
     file = tmp_path / "log.ndjson.gz"
     file.write_bytes(gzip.compress(as_text([record(0)]).rstrip().encode()))
