@@ -32,6 +32,12 @@ def test_bootstrap_of_many_values_resamples_blocks(n):
     assert found.high - found.low == pytest.approx(2 * 1.96 / np.sqrt(n), rel=0.5 if n == 10 else 0.1)
 
 
+def test_the_bootstrap_of_blocks_that_are_all_alike_is_the_normal_interval():
+    """The one value that differs is left over behind the last block."""
+    values = np.append(np.zeros(4_000), 5.0)
+    assert bootstrap(values) == normal(values)
+
+
 def logged(random, n, floor=0.1):
     """Weights and rewards of a logged bandit with two arms, and the true value of its target."""
     first = random.random(n) < 1 - floor

@@ -1,5 +1,6 @@
 """Decision logs: what is written is read again, late rewards are joined, and impossible rows are reported."""
 
+import errno
 import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -98,6 +99,22 @@ def test_half_a_line_left_by_a_killed_writer_does_not_swallow_the_next_and_is_to
         DecisionLog.read(file)
 
 
+@pytest.mark.parametrize("bad", [1, 12_345, 25_001])
+def test_the_line_that_cannot_be_read_is_found_by_halves(tmp_path, monkeypatch, bad):
+    """Line by line the search took a minute for 50,000 decisions."""
+    lines = as_text(
+        {"id": f"d{number}", "chosen": [0], "arms": ["a"]} for number in range(25_000)
+    ).splitlines()
+    lines.insert(bad - 1, '{"id": "d1", "cho')
+    (tmp_path / "log.ndjson").write_text("\n".join(lines))
+    read = []
+    scan = log_files.scan_part
+    monkeypatch.setattr(log_files, "scan_part", lambda part: read.append(len(part)) or scan(part))
+    with pytest.raises(LogError, match=rf'line {bad}: \{{"id": "d1", "cho'):
+        DecisionLog.read(tmp_path / "log.ndjson")
+    assert len(read) < 25
+
+
 def test_lines_are_added_to_a_packed_file_whose_last_has_no_end(tmp_path):
     file = tmp_path / "log.ndjson.gz"
     file.write_bytes(gzip.compress(as_text([record(0)]).rstrip().encode()))
@@ -113,6 +130,22 @@ def test_nothing_is_added_to_a_packed_file_that_is_cut_short(tmp_path):
     with pytest.raises(LogError, match="cannot be written: Compressed file ended before"):
         DecisionLog.from_records([record(99)]).append(file)
     assert file.read_bytes() == cut
+
+
+@pytest.mark.parametrize("name", ["log.ndjson", "log.jsonl.gz"])
+def test_lines_that_cannot_be_written_to_their_end_are_taken_back(tmp_path, monkeypatch, name):
+    DecisionLog.from_records([record(0)]).append(tmp_path / name)
+
+    def full(frame, file):
+        file.write(b'{"id": "d1", "cho')
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_files, "_write_lines", full)
+        with pytest.raises(LogError, match="cannot be written: No space left"):
+            DecisionLog.from_records([record(1)]).append(tmp_path / name)
+    DecisionLog.from_records([record(2)]).append(tmp_path / name)
+    assert [each["id"] for each in DecisionLog.read(tmp_path / name).records()] == ["d0", "d2"]
 
 
 def test_late_rewards_are_joined_by_id(tmp_path):

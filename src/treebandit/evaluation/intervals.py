@@ -132,11 +132,11 @@ def bootstrap(
         return UNKNOWN
     mean = float(values.mean())
     blocks = _block_means(values)
-    if error == 0 or len(blocks) < 2:
-        return Interval(mean, mean)
-    random = np.random.default_rng(seed)
     centred = blocks - blocks.mean()
-    scale = float(centred.std(ddof=1) / np.sqrt(len(blocks)))
+    scale = standard_error(centred)
+    if error == 0 or scale == 0:  # all values alike, or all but those left over at the end
+        return around(mean, error, level)
+    random = np.random.default_rng(seed)
     ratios = np.empty(resamples)
     part = max(1, 2_000_000 // len(blocks))
     for start in range(0, resamples, part):

@@ -12,6 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ _FORMS = "a .parquet file, an .ndjson or .jsonl file (also with .gz), or a folde
 _PART_NAME = re.compile(r"part-\d{8}T\d{12}Z-[0-9a-f]{8}\.parquet")
 #: Rows that are in memory at once while a log is written.
 _BATCH = 50_000
+#: Lines that are read at once in the search for one that cannot be read.
+_SEARCHED = 10_000
 
 
 def scan_files(path: str | os.PathLike[str]) -> pl.LazyFrame:
@@ -85,10 +88,15 @@ def append_files(frame: pl.LazyFrame, path: str | os.PathLike[str]) -> None:
         else:
             # A writer that was cut short left half a line: it must not swallow ours. What cannot be unpacked to its end
             # is refused here: nothing behind it would ever be read.
-            whole = place.stat().st_size == 0 or _last_byte(place) == b"\n"
-            with gzip.open(place, "ab") if place.suffix == ".gz" else open(place, "ab") as file:
-                file.write(b"" if whole else b"\n")
-                _write_lines(frame, file)
+            size = place.stat().st_size
+            whole = size == 0 or _last_byte(place) == b"\n"
+            try:
+                with gzip.open(place, "ab") if place.suffix == ".gz" else open(place, "ab") as file:
+                    file.write(b"" if whole else b"\n")
+                    _write_lines(frame, file)
+            except BaseException:
+                os.truncate(place, size)  # half a line would make the whole log unreadable
+                raise
 
 
 def _is_folder(place: Path) -> bool:
@@ -225,11 +233,22 @@ def _bad_line(source: str) -> str:
     with suppress(OSError, EOFError, ValueError):
         if _form(path) != "ndjson" or not path.is_file():
             return ""
-        for number, line in lines_of(path):
-            try:
-                if line.strip():
-                    conform(scan_part(line.strip()), source).collect()
-            except _UNREADABLE:
-                start = line[:80].decode(errors="replace").strip()
-                return f" (line {number}: {''.join(each if each.isprintable() else '?' for each in start)})"
+        lines = lines_of(path)
+        while part := list(islice(lines, _SEARCHED)):
+            if _readable(part):
+                continue
+            while len(part) > 1:
+                half = part[: len(part) // 2]
+                part = part[len(half) :] if _readable(half) else half
+            ((number, line),) = part
+            start = line[:80].decode(errors="replace").strip()
+            return f" (line {number}: {''.join(each if each.isprintable() else '?' for each in start)})"
     return ""
+
+
+def _readable(lines: list[tuple[int, bytes]]) -> bool:
+    try:
+        conform(scan_part(b"".join(line for _, line in lines)), "lines").collect()
+    except _UNREADABLE:
+        return False
+    return True
