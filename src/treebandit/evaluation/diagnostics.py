@@ -202,7 +202,7 @@ class WeightDiagnostics:
         if self._off_by_more_than(1e-9):
             found.append(
                 f"the mean weight is {self.mean_weight:.3f} ± {self.mean_weight_error:.3f}, and should be 1: logged "
-                "probabilities are not true, or arms of the policy were never logged"
+                "probabilities are not true, or arms of the policy were logged never, or too rarely for a log this long"
             )
         if self.rare:
             found.append(
