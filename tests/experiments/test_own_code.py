@@ -40,8 +40,8 @@ def write(tmp_path, monkeypatch):
         return folder / "s.toml"
 
     yield write
-    for name in ("agents_of_mine", "helper_of_mine"):
-        sys.modules.pop(name, None)
+    for name in [name for name in sys.modules if "_of_mine" in name]:
+        sys.modules.pop(name)
 
 
 def first(study):
@@ -113,6 +113,28 @@ def test_agents_of_another_folder_are_found_beside_their_file(write, tmp_path):
     assert load_runs(into)["other_code"].to_list() == ["agents_of_mine has changed"]
     (skipped,) = execute([spec], into)
     assert skipped.reason == "agents_of_mine has changed"
+
+
+def test_runs_are_stale_when_a_module_has_changed_that_their_agent_imports(write, tmp_path):
+    study, into = write("study", 1), tmp_path / "records"
+    package = study.with_name("parts_of_mine")
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "first.py").write_text("from . import second\n")
+    (package / "second.py").write_text("")
+    helper = study.with_name("helper_of_mine.py")
+    helper.write_text("import parts_of_mine.first\n\nLAST = 1\n")
+    study.write_text(STUDY.replace("agents = [", 'agents = ["Uniform", '))
+    assert [event.kind for event in execute(load_study(study).runs(), into, workers=1)].count("finished") == 2
+    assert set(load_runs(into)["other_code"]) == {""}
+    for changed, name in ((package / "second.py", "parts_of_mine.second"), (helper, "helper_of_mine")):
+        before = changed.read_text()
+        changed.write_text("LAST = 2\n")
+        assert sorted(load_runs(into)["other_code"]) == [
+            "",
+            f"{name} has changed",
+        ]  # never the run of Uniform
+        changed.write_text(before)
 
 
 def test_a_module_beside_both_files_is_refused(write, tmp_path):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.machinery import PathFinder
+from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
 from weakref import WeakKeyDictionary
@@ -66,6 +69,16 @@ def own_digests(named: Iterable[str] = ()) -> dict[str, str]:
     modules = {name: sys.modules[name] for name in named if name in sys.modules} | _own_modules()
     found = {name: loaded_digest(module) for name, module in modules.items()}
     return {name: hashed for name, hashed in found.items() if hashed}
+
+
+def with_imported(names: Iterable[str]) -> set[str]:
+    """These modules, and all beside studies that they import, themselves or by others."""
+    own, found, left = _own_modules(), set[str](), list(names)
+    while left:
+        if (name := left.pop()) not in found:
+            found.add(name)
+            left += [each for each in _imports(own[name]) if each in own] if name in own else []
+    return found
 
 
 def other_code(wanted: Mapping[str, str]) -> list[str]:
@@ -130,6 +143,19 @@ def _is_beside(name: str, module: ModuleType) -> bool:
 def _is_elsewhere(name: str, module: ModuleType) -> bool:
     source = find_source(name, sys.path)
     return (None if source is None else str(source)) != _file(module)
+
+
+def _imports(module: ModuleType) -> list[str]:
+    """What the file of a module imports by name; of `from a import b` both a and a.b, which may be a module."""
+    found, file = list[str](), _file(module)
+    with suppress(ImportError, OSError, SyntaxError, ValueError):  # it may have changed since it was loaded
+        for node in ast.walk(ast.parse(Path(file).read_bytes() if file is not None else "")):
+            if isinstance(node, ast.Import):
+                found += [each.name for each in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                home = resolve_name("." * node.level + (node.module or ""), module.__package__)
+                found += [home, *(f"{home}.{each.name}" for each in node.names)]
+    return found
 
 
 def _file(module: ModuleType) -> str | None:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from treebandit.experiments.own_code import file_digest, find_source, loaded_digest
+from treebandit.experiments.own_code import file_digest, find_source, loaded_digest, with_imported
 
 PACKAGES = (
     *("numpy", "numba", "scipy", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm", "torch", "polars"),
@@ -20,9 +20,12 @@ _FOREIGN = {*sys.stdlib_module_names, "numpy", "pandas", "polars"}
 
 
 def describe_code(*things: object) -> dict[str, Any]:
-    """Version of this package, and a hash of each module that wrote a class of these objects or of their parts."""
+    """Version of this package, and a hash of each module that wrote a class of these objects or of their parts.
+
+    Of modules beside a study also those that they import there.
+    """
     classes = [parent for thing in things for part in _parts(thing, set()) for parent in type(part).__mro__]
-    modules = sorted({kind.__module__ for kind in classes} - {"__main__"})
+    modules = sorted(with_imported({kind.__module__ for kind in classes} - {"__main__"}))
     loaded = {name: sys.modules.get(name) for name in modules if not _is_foreign(name)}
     hashes = {name: loaded_digest(module) for name, module in loaded.items() if module is not None}
     return {
