@@ -14,12 +14,12 @@ from treebandit.errors import ParameterError
 from treebandit.service import app, serve
 from treebandit.service.access import is_loopback
 from treebandit.service.config import BanditConfig, checked
+from treebandit.service.failures import Failure
 from treebandit.service.keys import KeyRing
 from treebandit.service.logs import JsonFormatter
 from treebandit.service.runtime import Limits, Runtime
 from treebandit.service.serve import make_server
 from treebandit.service.store import Store
-from treebandit.service.troubles import Trouble
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +95,9 @@ def test_a_key_of_one_bandit_sees_no_other(served, secrets):
 
 
 def test_what_is_wrong_with_a_bandit_is_told_to_those_who_see_it(served, secrets, monkeypatch):
-    warnings = {Trouble("model", "shop"): "ours", Trouble("model", "other"): "theirs", Trouble("disk"): "all"}
+    warnings = {Failure("model", "shop"): "ours", Failure("model", "other"): "theirs", Failure("disk"): "all"}
     monkeypatch.setattr(served.runtime, "_warnings", warnings)
-    served.runtime.learner.failures[Trouble("memory", "other")] = "SavedFileError: theirs"
+    served.runtime.learner.failures[Failure("memory", "other")] = "SavedFileError: theirs"
     try:
         for _ in range(7):
             served.call("POST", "/v1/bandits/other/decisions", {"arms": []}, 400)

@@ -12,10 +12,10 @@ from treebandit.service import erasure, models, saved_agents
 from treebandit.service import fold as fold_module
 from treebandit.service import learner as learner_module
 from treebandit.service.config import BanditConfig, changed, checked
+from treebandit.service.failures import Failure
 from treebandit.service.fold import Fold
 from treebandit.service.learner import BanditLearner, Learner
 from treebandit.service.outcomes import aggregated
-from treebandit.service.troubles import Trouble
 
 
 @pytest.fixture
@@ -443,7 +443,7 @@ def test_a_bandit_that_fails_is_tried_more_and_more_rarely(sqlite, monkeypatch):
             now[0] += 0.25
     pauses = [after - before for before, after in pairwise(tries)]
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
-    assert "cannot be saved" in learner.failures[Trouble("learner", "shop")]
+    assert "cannot be saved" in learner.failures[Failure("learner", "shop")]
     # What was learned is kept all the same, and others go on.
     assert models.newest(sqlite, shop.row.id, "checkpoint").place > 10
     assert "other" in learner.places

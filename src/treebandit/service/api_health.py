@@ -13,8 +13,8 @@ from treebandit.service import models
 from treebandit.service.access import reader_of
 from treebandit.service.bodies import HealthAnswer
 from treebandit.service.exchange import Operations, asker, from_store, json_answer, runtime
+from treebandit.service.failures import Failure, shown_failures
 from treebandit.service.threads import in_store
-from treebandit.service.troubles import Trouble, shown_troubles
 
 OPERATIONS = Operations()
 #: What asks whether it is ready has little patience itself.
@@ -47,12 +47,12 @@ async def ready(request: Request) -> Response:
     try:
         await in_store(_PING_SECONDS, service.store.ping)
     except StoreError as error:
-        missing[Trouble("store")] = str(error)
+        missing[Failure("store")] = str(error)
     reply = HealthAnswer("not ready" if missing else "ok")
     reader = reader_of(service, request)
     if reader is not None:
-        reply.missing = shown_troubles(missing, reader.sees)
-        reply.warnings = shown_troubles(service.warnings, reader.sees)
+        reply.missing = shown_failures(missing, reader.sees)
+        reply.warnings = shown_failures(service.warnings, reader.sees)
     return json_answer(reply, 503 if missing else 200)
 
 

@@ -15,13 +15,13 @@ from treebandit.service.dashboard_bodies import DashboardAnswer, Lateness, Other
 from treebandit.service.dashboard_policies import other_policies
 from treebandit.service.dashboard_recent import Recent
 from treebandit.service.dashboard_sums import arm_lines, headline, points
+from treebandit.service.failures import shown_failures
 from treebandit.service.models import Published
 from treebandit.service.queries import Delay, Window
 from treebandit.service.runtime import Runtime
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.threads import DaemonThreads, in_store
 from treebandit.service.times import iso
-from treebandit.service.troubles import shown_troubles
 
 SPANS: dict[str, int] = {"15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800, "all": 0}
 #: Decisions that one look is about, at most: what it costs has a bound.
@@ -82,8 +82,8 @@ class Dashboards:
 
     def _made(self, row: BanditRow, span: str) -> DashboardAnswer:
         counted = self._recent.look(row.name)
-        troubles = {**self._runtime.missing, **self._runtime.warnings}
-        missing = shown_troubles(troubles, lambda bandit: bandit == row.name)
+        failures = {**self._runtime.missing, **self._runtime.warnings}
+        missing = shown_failures(failures, lambda bandit: bandit == row.name)
         # Where nobody has looked for long, what was refused may be long ago.
         refused = counted.refused if counted.seconds < _LONG_AGO else 0
         made = dashboard(self._runtime.store, row, SPANS[span], refused=refused, missing=missing)

@@ -11,11 +11,11 @@ from functools import partial
 from treebandit.errors import SavedFileError, StoreError
 from treebandit.service import erasure, models
 from treebandit.service.database import LearnerSession
+from treebandit.service.failures import Failure, Failures
 from treebandit.service.fold import Fold
 from treebandit.service.models import Published
 from treebandit.service.saved_agents import loaded, publishable, saved_bytes
 from treebandit.service.store import BanditRow, Store
-from treebandit.service.troubles import Trouble, Troubles
 
 _log = logging.getLogger("treebandit.learner")
 
@@ -29,7 +29,7 @@ _PUBLISH_SECONDS, _CHECKPOINT_SECONDS = 0.5, 30.0
 _PURGE_SECONDS = 600.0
 #: Seconds until a bandit whose step has failed is tried again: longer each time.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_STORE = Trouble("the learner's store")
+_STORE = Failure("the learner's store")
 
 
 class BanditLearner:
@@ -140,14 +140,14 @@ class Learner:
         self._session: LearnerSession | None = None
         self._learners: dict[int, BanditLearner] = {}
         #: When to look for what is to be deleted, by bandit and why; kept when a learner of one is thrown away.
-        self._next_purge: dict[tuple[int, Trouble], float] = {}
+        self._next_purge: dict[tuple[int, Failure], float] = {}
         #: Bandits whose last step has failed: when to try again, and the seconds that this is after the failure.
         self._paused: dict[int, tuple[float, float]] = {}
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self.run, name="learner", daemon=True)
         #: What went wrong last, for the health page; empty while all is well.
-        self.failures: Troubles = {}
+        self.failures: Failures = {}
 
     def start(self) -> None:
         """Learn on a thread of this process."""
@@ -200,7 +200,7 @@ class Learner:
         for bandit in deleted:
             if self._session.hold(bandit):
                 part = partial(erasure.delete_part, self._store, bandit)
-                more = self._delete(bandit, Trouble("deletion"), part) or more
+                more = self._delete(bandit, Failure("deletion"), part) or more
         for row in rows.values():
             if self._stopped.is_set():
                 return False
@@ -208,7 +208,7 @@ class Learner:
                 continue
             try:
                 more = self._step(row) or more
-                self.failures.pop(Trouble("learner", row.name), None)
+                self.failures.pop(Failure("learner", row.name), None)
                 self._paused.pop(row.id, None)
             except Exception as error:
                 if self._is_gone(row.id):
@@ -219,7 +219,7 @@ class Learner:
                 # A fault of one bandit must not stop the others; its state is read anew from the log.
                 self._learners.pop(row.id, None)
                 self._pause(row)
-                self.failures[Trouble("learner", row.name)] = f"{type(error).__name__}: {error}"
+                self.failures[Failure("learner", row.name)] = f"{type(error).__name__}: {error}"
                 _log.exception("learning failed", extra={"bandit": row.name})
         return more
 
@@ -249,13 +249,13 @@ class Learner:
         learner.name = row.name
         before = learner.published
         purge = partial(erasure.purge_part, self._store, row)
-        self._delete(row.id, Trouble("retention", row.name), lambda: purge() is not None)
+        self._delete(row.id, Failure("retention", row.name), lambda: purge() is not None)
         more = learner.step()
         if learner.published != before:
             self._published()
         return more
 
-    def _delete(self, bandit: int, what: Trouble, part: Callable[[], bool]) -> bool:
+    def _delete(self, bandit: int, what: Failure, part: Callable[[], bool]) -> bool:
         """Delete a part of what should be gone; whether there may be more. Where that fails, it is tried again later.
 
         Then others have their turn: who waits for the lock of a file looks for it now and then only.

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 from treebandit.service.database import shown_url
-from treebandit.service.troubles import Trouble, Troubles
+from treebandit.service.failures import Failure, Failures
 
 _log = logging.getLogger("treebandit.learner")
 _CODE = "from treebandit.service.learner_process import main; main()"
 _LONGEST_PAUSE = 10.0
-_PROCESS = Trouble("the learner's process")
+_PROCESS = Failure("the learner's process")
 
 
 class LearnerProcess:
@@ -37,7 +37,7 @@ class LearnerProcess:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="learner watch", daemon=True)
         self._woken = 0.0
-        self.failures: Troubles = {}
+        self.failures: Failures = {}
         self.places: dict[str, int] = {}
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class LearnerProcess:
 
     def _told(self, what: dict[str, Any]) -> None:
         self.places = what["places"]
-        self.failures = {Trouble(*each): why for *each, why in what["failures"]}
+        self.failures = {Failure(*each): why for *each, why in what["failures"]}
         if what["published"]:
             self._published()
 
@@ -143,7 +143,7 @@ def main() -> None:
         try:
             store = Store.open(url)
         except StoreError as error:
-            _tell({}, {Trouble("the learner's store"): str(error)}, False)
+            _tell({}, {Failure("the learner's store"): str(error)}, False)
             ended.wait(1.0)
             continue
         learner = Learner(store, published=published.set)
@@ -158,7 +158,7 @@ def main() -> None:
     logging.getLogger("treebandit.learner").debug("the learner of %s ends", shown_url(url))
 
 
-def _tell(places: dict[str, int], failures: Troubles, published: bool) -> None:
+def _tell(places: dict[str, int], failures: Failures, published: bool) -> None:
     told = [[*each, why] for each, why in dict(failures).items()]
     with contextlib.suppress(OSError):
         print(json.dumps({"places": places, "failures": told, "published": published}), flush=True)

@@ -16,6 +16,7 @@ import numpy as np
 from treebandit.errors import SavedFileError, StoreError
 from treebandit.service import jobs, models
 from treebandit.service.deciding import DeployedAgent, fresh_deployed, own_stream
+from treebandit.service.failures import Failure, Failures
 from treebandit.service.jobs import Jobs
 from treebandit.service.keys import KeyRing
 from treebandit.service.learner import Learner
@@ -25,7 +26,6 @@ from treebandit.service.rates import Rates
 from treebandit.service.refusals import Refused
 from treebandit.service.store import BanditRow, Store
 from treebandit.service.threads import in_store
-from treebandit.service.troubles import Trouble, Troubles
 from treebandit.service.writer import LogWriter
 
 _log = logging.getLogger("treebandit.service")
@@ -35,7 +35,7 @@ _PAUSE = 5.0
 #: Seconds to read a model, which may be large, from the store.
 _LOAD_SECONDS = 60.0
 
-_START, _STORE = Trouble("start"), Trouble("store")
+_START, _STORE = Failure("start"), Failure("store")
 _Made = TypeVar("_Made")
 LearnerPlace = Literal["thread", "process", "none"]
 
@@ -102,15 +102,15 @@ class Runtime:
         self._refreshing = asyncio.Lock()
         self._next_look: asyncio.Task[None] | None = None
         #: What keeps this process from being ready: what is missing -> why.
-        self.missing: Troubles = {_START: "starting"}
-        self._warnings: Troubles = {}
+        self.missing: Failures = {_START: "starting"}
+        self._warnings: Failures = {}
 
     @property
-    def warnings(self) -> Troubles:
+    def warnings(self) -> Failures:
         """What is wrong while it is ready all the same: an older model decides, nothing is learned, or stored."""
-        found = {Trouble("settings", name): why for name, why in self.store.unreadable.items()}
+        found = {Failure("settings", name): why for name, why in self.store.unreadable.items()}
         if self.writer.failure:
-            found[Trouble("log")] = self.writer.failure
+            found[Failure("log")] = self.writer.failure
         return {**self._warnings, **found, **({} if self.learner is None else self.learner.failures)}
 
     async def start(self) -> None:
@@ -195,9 +195,9 @@ class Runtime:
     def _tell(self, what: str, why: str) -> None:
         """Warn of something, or no more where there is nothing to say."""
         if why:
-            self._warnings[Trouble(what)] = why
+            self._warnings[Failure(what)] = why
         else:
-            self._warnings.pop(Trouble(what), None)
+            self._warnings.pop(Failure(what), None)
 
     async def _renew(self, row: BanditRow, deployed: DeployedAgent | None) -> None:
         """Take up the newest model of one bandit; where that fails, the others must not suffer."""
@@ -232,11 +232,11 @@ class Runtime:
             with suppress(Exception):  # its agent cannot be made here either
                 self._deployed[row.name] = fresh_deployed(row.id, row.name, row.config, row.revision)
                 why += "; no older one either, so that it decides as one that has learned nothing"
-        self._warnings[Trouble("model", row.name)] = why
+        self._warnings[Failure("model", row.name)] = why
         _log.warning("a model cannot be loaded: %s", error, extra={"bandit": row.name})
 
     def _clear_problem(self, name: str) -> None:
-        self._warnings.pop(Trouble("model", name), None)
+        self._warnings.pop(Failure("model", name), None)
 
     def _loaded(self, row: BanditRow, above: int) -> tuple[DeployedAgent, SavedFileError | None]:
         """What decides with the newest model that can be read, and why a newer one cannot."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 
-class Trouble(NamedTuple):
+class Failure(NamedTuple):
     """What does not work, and of which bandit; None where it is of all."""
 
     what: str
@@ -17,9 +17,9 @@ class Trouble(NamedTuple):
 
 
 #: What does not work -> why.
-Troubles = dict[Trouble, str]
+Failures = dict[Failure, str]
 
 
-def shown_troubles(troubles: Mapping[Trouble, str], sees: Callable[[str], bool]) -> dict[str, str]:
+def shown_failures(failures: Mapping[Failure, str], sees: Callable[[str], bool]) -> dict[str, str]:
     """Those that somebody who `sees` some bandits may know of, in words."""
-    return {str(each): why for each, why in troubles.items() if each.bandit is None or sees(each.bandit)}
+    return {str(each): why for each, why in failures.items() if each.bandit is None or sees(each.bandit)}
