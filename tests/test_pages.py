@@ -2,19 +2,24 @@
 
 ```python blocks of a page share their names, and run in an empty folder. What a page needs beforehand stands in a
 comment that readers do not see: <!-- before the code: ... -->. Code of other packages is marked `py`, and not run here.
-A ```text block right below the code is what it prints.
+A ```text block right below the code is what it prints. Its numbers are those of one processor: another one may round
+otherwise, so that an agent chooses otherwise, and there only the words are compared.
 """
 
 import re
 from pathlib import Path
 
 import pytest
+from golden.agents import arithmetic
 
 ROOT = Path(__file__).parents[1]
 CODE = re.compile(
     r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?|^<!-- before the code:\n(.*?)^-->",
     re.DOTALL | re.MULTILINE,
 )
+#: How the machine rounds on which the pages were last printed.
+PRINTED_ON = "a02521d15d09432c"
+NUMBER = re.compile(r"\s*-?\d[\d.,]*")
 #: Pages with tests of their own: two need a running service, one needs logs that may not be here.
 ELSEWHERE = {"docs/service.md", "docs/tutorials/serving.md", "docs/evaluation.md"}
 PAGES = sorted(
@@ -36,4 +41,7 @@ def test_code_on_pages_runs_as_printed(page, tmp_path, monkeypatch, capsys):
         code = "\n" * line + (found[1] or found[3])  # so that a traceback names the line of the page
         capsys.readouterr()
         exec(compile(code, page, "exec"), names)
-        assert found[2] is None or capsys.readouterr().out == found[2], f"{page}:{line}"
+        printed, expected = capsys.readouterr().out, found[2]
+        if expected is not None and arithmetic() != PRINTED_ON:
+            printed, expected = NUMBER.sub("#", printed), NUMBER.sub("#", expected)
+        assert expected is None or printed == expected, f"{page}:{line}"
