@@ -262,6 +262,7 @@ def test_kill_9_loses_at_most_the_runs_under_way(tmp_path, slow_study):
     assert_equal_records(into, tmp_path / "again")
 
 
+@pytest.mark.slow
 def test_a_cluster_whose_worker_is_killed(tmp_path, slow_study):
     pytest.importorskip("distributed")
     path = slow_study(6, 0.01)

@@ -6,6 +6,7 @@ from service import faults
 from treebandit.service.store import Store
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_the_service_or_the_learner_is_killed(tmp_path):
     reply = faults.kills(f"sqlite:///{tmp_path}/store.db", 1, 3, 1, tmp_path)
     assert reply["decisions"] > 0

@@ -92,6 +92,7 @@ def test_start_create_decide_reward_look(tmp_path, capsys, monkeypatch):
                 agent.choose([wrong], ["tea"])
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with Served(f"sqlite:///{tmp_path}/store.db") as served:
