@@ -2,8 +2,9 @@
 
 ```python blocks of a page share their names, and run in an empty folder. What a page needs beforehand stands in a
 comment that readers do not see: <!-- before the code: ... -->. Code of other packages is marked `py`, and not run here.
-A ```text block right below the code is what it prints. Its numbers are those of one processor: another one may round
-otherwise, so that an agent chooses otherwise, and there only the words are compared.
+A ```text block right below the code is what it prints. Where whole runs of agents are behind its numbers, they are
+those of one processor: another one may round otherwise, so that agents choose otherwise, and there only the words are
+compared.
 """
 
 import re
@@ -17,7 +18,15 @@ CODE = re.compile(
     r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?|^<!-- before the code:\n(.*?)^-->",
     re.DOTALL | re.MULTILINE,
 )
-#: How the machine rounds on which the pages were last printed.
+#: Pages with numbers of whole runs, and how the machine rounds on which they were last printed.
+OF_ONE_PROCESSOR = {
+    "docs/get-started.md",
+    "docs/how-to/skewed-rewards.md",
+    "docs/tutorials/drift.md",
+    "docs/tutorials/news.md",
+    "docs/tutorials/routing.md",
+    "docs/tutorials/web-shop.md",
+}
 PRINTED_ON = "a02521d15d09432c"
 NUMBER = re.compile(r"\s*-?\d[\d.,]*")
 #: Pages with tests of their own: two need a running service, one needs logs that may not be here.
@@ -42,6 +51,6 @@ def test_code_on_pages_runs_as_printed(page, tmp_path, monkeypatch, capsys):
         capsys.readouterr()
         exec(compile(code, page, "exec"), names)
         printed, expected = capsys.readouterr().out, found[2]
-        if expected is not None and arithmetic() != PRINTED_ON:
+        if expected is not None and page in OF_ONE_PROCESSOR and arithmetic() != PRINTED_ON:
             printed, expected = NUMBER.sub("#", printed), NUMBER.sub("#", expected)
         assert expected is None or printed == expected, f"{page}:{line}"

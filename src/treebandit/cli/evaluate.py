@@ -67,6 +67,7 @@ def evaluate(
     evidence, and the exit code is 3 if that is so for every policy.
     """
     page = None if html is None else writable_file(html, "--html")
+    # Public names, unlike modules, say which extra is missing; imported here, they do before anything is evaluated.
     from treebandit import evaluation as package
     from treebandit import reports
     from treebandit.evaluation import open_log
